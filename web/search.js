@@ -57,6 +57,7 @@ async function choose(table) {
   [view.file, $("haplotypes").hidden] = [null, true];
   whether.closest("label").hidden = kind !== "panel";
   longest_shows();
+  $("example").hidden = !view.about.example;
   $("examples").replaceChildren(...examples.map((name) => new Option(name)));
   [$("work").hidden, $("plan").hidden] = [false, false];
   steps();
@@ -71,12 +72,21 @@ function longest_shows() {
   if (!shown) longest.checked = false;
 }
 
-/// A question that makes sense: the first site of the middle of the table, and reference alleles.
+/// A question that makes sense for the table. It is nobody's secret, so its place is shown where
+/// too few others are beside it.
 function example() {
-  const { at, alleles } = $("question").elements;
-  const { examples, longest } = view.about;
-  at.value = examples[Math.floor(examples.length / 2)] ?? "";
-  alleles.value = "0".repeat(Math.min(4, Math.max(1, longest)));
+  const { at, alleles, place, longest } = $("question").elements;
+  const { example } = view.about;
+  [at.value, alleles.value, longest.checked] = [example.at, example.alleles, false];
+  const hides = example.places >= (view.least ?? LEAST) || hidden_for(example.alleles.length);
+  place.value = hides ? "hidden" : "shown";
+  longest_shows();
+}
+
+/// Whether the server hides the place among all places of the table, for this number of alleles.
+function hidden_for(length) {
+  const { hidden = [] } = view.tables.find(({ name }) => name === ($("table").value || name)) ?? {};
+  return hidden.includes(String(length));
 }
 
 /// Reads a person's alleles at the place of the question, and offers them.
@@ -138,8 +148,7 @@ $("question").onsubmit = async (event) => {
   const { at, alleles, key, place, longest } = event.target.elements;
   const keys = view.about.kind === "keys";
   const [from, pattern] = keys ? ["", ""] : [at.value.trim(), alleles.value.trim()];
-  const { hidden = [] } = view.tables.find(({ name }) => name === ($("table").value || name)) ?? {};
-  const shown = place.value === "shown" ? "place" : hidden.includes(String(pattern.length)) ? "nothing" : "cell";
+  const shown = place.value === "shown" ? "place" : hidden_for(pattern.length) ? "nothing" : "cell";
   const wanted = {
     at: from, alleles: pattern, key: keys ? key.value : "", shown: keys ? "place" : shown,
     least: view.least ?? LEAST, longest: !keys && longest.checked,

@@ -244,6 +244,24 @@ async fn choose(browser: &mut Browser, label: &str, kind: &str) {
     browser.until(&format!("tobari.view.about.kind === '{kind}'")).await;
 }
 
+/// Clicks on the example, and asks: the table is small, so the page shows the place, unless the
+/// person is content with fewer places.
+async fn an_example(browser: &mut Browser, place: &Place, panel: &str) {
+    for (least, shown) in [(100, "shown"), (40, "hidden")] {
+        let fill = format!("tobari.view.least = {least}; document.getElementById('example').click()");
+        let count = searched(browser, &fill).await;
+        let asked = "(({ at, alleles, place }) => [at.value, alleles.value, place.value].join('\\t'))\
+            (document.getElementById('question').elements)";
+        let asked = browser.value(asked).await.as_str().unwrap().to_owned();
+        let (question, chosen) = asked.rsplit_once('\t').unwrap();
+        assert_eq!(chosen, shown, "{question}");
+        let file = place.write("example", &format!("{question}\n"));
+        let clear = place.good(&["search", "check", panel, "--queries", &file, "--json"]);
+        assert_eq!(count, serde_json::from_str::<Value>(&clear).unwrap()["count"].to_string());
+        assert_ne!(count, "0", "an example that finds something: {question}");
+    }
+}
+
 /// Drops a person's file on the page, and asks about both haplotypes. The answers are those of the
 /// command line on the plain table.
 async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
@@ -317,10 +335,12 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
             let fill = fill.replace("'hidden'", "'shown'");
             assert_eq!(searched(&mut browser, &(fill + "true")).await, told(most, "longest").to_string());
         }
+        an_example(&mut browser, &place, &panel).await;
         a_person(&mut browser, &place, &panel).await;
         assert_eq!(faults(&mut browser, "a person").await, Vec::<String>::new());
         pictures(&mut browser, "search").await;
         choose(&mut browser, "keys", "keys").await;
+        assert_eq!(browser.value("document.getElementById('example').hidden").await, true, "keys are not listed");
         for (key, expected) in [("entry 0", "1"), ("entry 12", "5"), ("entry 13", "0")] {
             assert_eq!(searched(&mut browser, &format!("key.value = '{key}'")).await, expected, "{key}");
         }

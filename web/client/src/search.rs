@@ -10,7 +10,7 @@ use tobari_octets::{hex, sha256};
 use tobari_search::client::{Asker, ClientError, MatchResult};
 use tobari_search::fullness::{Fullness, FullnessError};
 use tobari_search::hidden::arrangement;
-use tobari_search::hidden::cells::Coordinate;
+use tobari_search::hidden::cells::{Coordinate, common_places};
 use tobari_search::hidden::client::Asker as HiddenAsker;
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::question::{HiddenError, HiddenEvaluation, HiddenPrepared, Target};
@@ -20,10 +20,13 @@ use tobari_search::oprf::function::Blinding;
 use tobari_search::question::labelled::{Labels, PreparedLabelled};
 use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
 use tobari_search::server::Granularity;
-use tobari_search::table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError};
+use tobari_search::table::{Catalogue, CatalogueContent, Question, SiteError, Sites, TableBytesError};
 
 /// The number of sites that are listed as examples.
 const EXAMPLES: usize = 200;
+
+/// The places of a cell that hide one of them well enough, by default.
+const ENOUGH: usize = 100;
 
 /// The reason why there is no question or answer.
 #[derive(Debug, thiserror::Error)]
@@ -139,10 +142,23 @@ pub struct About {
     pub sites: usize,
     /// Names of some of them, in their order.
     pub examples: Vec<String>,
+    /// A question; none for keys, which a server does not list.
+    pub example: Option<Example>,
     /// Counts below this are not revealed.
     pub least: u32,
     /// Sites of a question, at most.
     pub longest: usize,
+}
+
+/// A question that makes sense for a table.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// The first site.
+    pub at: String,
+    /// Reference alleles.
+    pub alleles: String,
+    /// The places of the site's cell for this number of alleles.
+    pub places: usize,
 }
 
 /// The facts about a question that the server will see.
@@ -216,6 +232,28 @@ pub struct Searcher {
     hidden: Option<(SecretKey, Vec<u8>)>,
 }
 
+/// A question in a cell with enough places, or else in the cell with the most of those looked at:
+/// first in the middle of the table, and then on both sides.
+fn example(sites: &Sites, every: usize, length: usize) -> Option<Example> {
+    let of = |start: usize| {
+        sites.check_window(start, length).ok()?;
+        let places = common_places(&[sites], &Coordinate::of(sites, start)?, length);
+        Some(Example { at: sites.get(start)?.to_string(), alleles: "0".repeat(length), places })
+    };
+    let middle = sites.len() / 2;
+    let around = (0..EXAMPLES).flat_map(|step| [middle.checked_sub(step * every), Some(middle + step * every)]);
+    let mut best: Option<Example> = None;
+    for found in around.flatten().filter_map(of) {
+        if found.places >= ENOUGH {
+            return Some(found);
+        }
+        if best.as_ref().is_none_or(|best| best.places < found.places) {
+            best = Some(found);
+        }
+    }
+    best
+}
+
 impl Searcher {
     /// A client with a new secret.
     pub fn new(rng: &mut ChaCha20Rng) -> Self {
@@ -243,14 +281,15 @@ impl Searcher {
             CatalogueContent::Variants { alleles, .. } => ("variants", u64::from(*alleles)),
             CatalogueContent::Keys { entries, .. } => ("keys", *entries),
         };
-        let sites = catalogue.sites().map_or(0, tobari_search::table::Sites::len);
+        let sites = catalogue.sites().map_or(0, Sites::len);
         let every = sites.div_ceil(EXAMPLES).max(1);
         let named = (0..sites).step_by(every).filter_map(|index| catalogue.sites()?.get(index));
         let examples = named.map(|site| site.to_string()).collect();
         let (label, least, longest) = (catalogue.label.clone(), catalogue.least, catalogue.longest_pattern());
+        let example = catalogue.sites().and_then(|sites| example(sites, every, longest.clamp(1, 4)));
         self.pending = None;
         self.table = Some((catalogue, fullness));
-        Ok(About { kind, label, entries, sites, examples, least, longest })
+        Ok(About { kind, label, entries, sites, examples, example, least, longest })
     }
 
     /// Sites from a named one on, up to the end of its chromosome and the maximum of a question.
@@ -520,4 +559,37 @@ fn hidden(
         return Err(SearchError::Few { part, places, least });
     }
     Ok((prepared, cell))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_search::table::Site;
+
+    fn sites(positions: impl Iterator<Item = u64>) -> Sites {
+        let mut sites = Sites::new();
+        for position in positions {
+            let (reference, alternate) = ("A".into(), "C".into());
+            sites.push(Site { chromosome: "20".into(), position, id: None, reference, alternate }).unwrap();
+        }
+        sites
+    }
+
+    #[test]
+    fn an_example_is_in_a_cell_with_enough_places_or_in_the_fullest() {
+        // the middle is sparse; the cells beside it have 150 sites
+        let dense = |cell: u64| (0..150).map(move |i| cell * 1_000_000 + 1 + 6_000 * i);
+        let sparse = (0..40).map(|i| 3_000_001 + 20_000 * i);
+        let found = example(&sites(dense(1).chain(sparse.clone()).chain(dense(5))), 1, 4).unwrap();
+        assert_eq!(
+            (found.alleles.as_str(), found.places),
+            ("0000", 147),
+            "the last three of the chromosome have no room"
+        );
+        let few = example(&sites(sparse.chain((0..50).map(|i| 7_000_001 + 20_000 * i))), 1, 4).unwrap();
+        assert_eq!((few.places, few.at.starts_with("20:7")), (47, true), "{few:?}");
+        assert_eq!(example(&sites((0..3).map(|i| 1 + i)), 1, 4), None);
+    }
 }

@@ -316,6 +316,10 @@ fn any_keys_are_a_table_exact_while_they_are_short_and_by_fingerprints_beyond() 
     let done = tobari(&[&index[..], &["--separator", ":"]].concat());
     assert!(done.status.success() && !stderr(&done).contains("--separator"), "{}", stderr(&done));
     assert_eq!(lines(&["check", text(&output), "--key-value", "AB12"]), [json!({ "match": true, "count": 3 })]);
+    // a colon in one key of many is a key like any other
+    let mixed = write(&folder, "mixed", "AB12:3\nCD34\nEF56\n");
+    let done = tobari(&["search", "index", text(&mixed), "--table", "-o", text(&folder.path().join("mixed.tsi"))]);
+    assert!(done.status.success() && !stderr(&done).contains("--separator"), "{}", stderr(&done));
     let output = folder.path().join("b.tsi");
     for (content, says) in [
         ("a\t1\nb\t4294967296\n", "line 2: expected a count of 1 to 4294967295"),

@@ -156,10 +156,12 @@ fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
         "20 200 N <DEL> END=300 GT 0|1 0|0",
         "20 200 N <DEL> END=900 GT 1|1 0|1",
         "20 300 N <INS> SVLEN=40 GT 1|1 0|1",
+        "20 400 A A[5:900[ . GT 0|1 0|0",
+        "20 400 A A]5:900] . GT 1|1 0|1",
     ]);
     let (panel, table) = (place.write("in.vcf", &panel), place.path("a.tsi"));
     let told = json_of(&place.good(&["search", "index", &panel, "-o", &table, "--json"]));
-    assert_eq!((&told["kept"], &told["duplicate"]), (&json!(4), &json!(0)));
+    assert_eq!((&told["kept"], &told["duplicate"]), (&json!(6), &json!(0)));
     let check = |at: &str| place.run(&["search", "check", &table, "--at", at, "--alleles", "1", "--json"]);
     for (at, count) in [
         ("20:100:A:G", 3),
@@ -167,6 +169,8 @@ fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
         ("20:200:N:<DEL>@300", 1),
         ("20:200:n:<DEL>@900", 3),
         ("20:300:N:<INS>", 3),
+        ("20:400:A:A[5:900[", 1),
+        ("20:400:a:A]5:900]", 3),
     ] {
         assert_eq!(json_of(&String::from_utf8_lossy(&check(at).stdout))["count"], count, "{at}");
     }

@@ -42,10 +42,10 @@ const BUDGETS: [&str; 6] = ["--budget", "1000000000", "--region-budget", "100000
 type Kind = (usize, bool, bool, Granularity, Option<(f64, u64)>);
 
 const KINDS: [Kind; 10] = [
-    (6, false, false, Granularity::Count, Some((20.0, 250_000))),
-    (16, false, false, Granularity::Count, Some((20.0, 250_000))),
-    (16, false, false, Granularity::Boolean, Some((20.0, 250_000))),
-    (6, true, false, Granularity::Count, None),
+    (6, false, false, Granularity::Count, Some((20.0, 100_000))),
+    (16, false, false, Granularity::Count, Some((20.0, 100_000))),
+    (16, false, false, Granularity::Boolean, Some((20.0, 100_000))),
+    (6, true, false, Granularity::Count, Some((30.0, 250_000))),
     (16, true, false, Granularity::Count, None),
     (40, false, false, Granularity::Count, None),
     (100, false, false, Granularity::Count, Some((30.0, u64::MAX))),

@@ -213,7 +213,6 @@ fn genotypes_of_three_alleles_matter_in_chosen_samples_of_wanted_records_only() 
         selection.regions.add(region).unwrap();
         selection
     };
-    // as text only: the BCF of these tests has two alleles a genotype
     let found = |selection: &Selection| read_bytes(text(&records).as_bytes(), selection);
     assert_eq!(shown(&found(&chosen(&["s0"], "20:1-300")).unwrap().0), ["20:100:A:C=01", "20:200:A:C=11"]);
     assert_eq!(shown(&found(&chosen(&["s0", "s1"], "20:150-300")).unwrap().0), ["20:200:A:C=1101"]);

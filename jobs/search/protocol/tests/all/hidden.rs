@@ -229,7 +229,7 @@ fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there
     let query = bench.query(&form, 5, Granularity::Count);
     let answer = messages::encode_answer(&bench.answer(&form, &query, &table, 9)).unwrap();
     let (up, down) = (messages::encode_query(&query).len(), answer.len());
-    assert!(up < 154_000 && down < 206_000, "{up} and {down}");
+    assert!(up < 154_000 && down < 113_000, "{up} and {down}");
 }
 
 #[test]

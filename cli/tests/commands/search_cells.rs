@@ -299,6 +299,59 @@ fn a_budget_of_regions_holds_for_cells_over_restarts_and_new_tables() {
     assert!(ask(&server, 30).status.success(), "another cell");
 }
 
+/// The requests since the last call, as the server sees them: the method, the path, the length, and
+/// of a question the arrangement that it names. The rest is encrypted.
+fn seen_at(tap: &Tap) -> Vec<(String, String, usize, Vec<u8>)> {
+    let requests = tap.take().requests().into_iter().map(|(method, post)| {
+        let queries = post.path.ends_with("/hidden/queries");
+        let named = if queries { post.body[..34].to_vec() } else { Vec::new() };
+        (method, post.path, post.body.len(), named)
+    });
+    requests.collect()
+}
+
+/// With the whole table hidden, two places of any cells send the server the same in a history of
+/// scans, repeated questions and lists, also after the server started again.
+#[test]
+fn two_places_of_a_whole_table_send_the_server_the_same_in_a_whole_history() {
+    let place = Place::new();
+    let (panel, data) = (table(&place, "panel", |_| false), place.path("data"));
+    let history = |site: usize| {
+        let mut seen = Vec::new();
+        for round in 0..2 {
+            let server = Server::start(&["--search", &panel, "--hidden", "2", "--data", &data]);
+            let tap = Tap::to(&server.address());
+            let ask = |sites: &[usize]| {
+                let lines: String = sites.iter().map(|site| format!("20:{}\t0{}\n", wide(*site), site % 2)).collect();
+                let how = ["--queries", &place.write("history", &lines), "--least-places", "9", "--parallel", "1"];
+                let done = place.query(&tap.url, &[&how[..], &["--hidden"]].concat());
+                assert!(done.status.success(), "{}", stderr(&done));
+            };
+            (0..4).for_each(|step| ask(&[site + step]));
+            ask(&[site, site, 40, site + round]);
+            // the server draws the name of an arrangement at its start
+            let mut names = Vec::new();
+            let requests = seen_at(&tap).into_iter().map(|(method, path, length, name)| {
+                let number = names.iter().position(|known| *known == name).unwrap_or(names.len());
+                names.extend((number == names.len()).then_some(name));
+                (method, path, length, number)
+            });
+            seen.push(requests.collect::<Vec<_>>());
+        }
+        seen
+    };
+    // the first run registers the key and reads the table
+    history(2);
+    let seen = history(3);
+    // number 0 is that of requests which name none, and all questions name the same
+    let questions = seen.iter().map(|seen| seen.iter().filter(|(.., name)| *name == 1).count());
+    // a server that started again asks for the key, and gets the question again
+    assert_eq!(questions.collect::<Vec<_>>(), [9, 9]);
+    for site in [0, 9, 25, 44] {
+        assert_eq!(history(site), seen, "{site}");
+    }
+}
+
 /// The traffic of real commands, as the servers see it: for a history of replays, scans and lists
 /// by new processes, at two servers and a new index with labels, two places of a cell send the same
 /// requests, of the same lengths, for the same arrangements.
@@ -337,15 +390,7 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
         ask(&[other, anew], &[site, site + 1, site + 2]);
         // two cells: one question without meaning
         ask(&[anew], &[site, site + 1, 30]);
-        taps.each_ref().map(|tap| {
-            let requests = tap.take().requests().into_iter();
-            let seen = requests.map(|(method, post)| {
-                let queries = post.path.ends_with("/hidden/queries");
-                let named = if queries { post.body[..34].to_vec() } else { Vec::new() };
-                (method, post.path, post.body.len(), named)
-            });
-            seen.collect::<Vec<_>>()
-        })
+        taps.each_ref().map(seen_at)
     };
     // the first run registers the key, reads the tables and has the cell arranged
     history(2);
@@ -373,12 +418,7 @@ fn answers_that_cannot_be_read_change_no_request_of_a_list() {
     let queries = place.write("queries", &lines);
     let ask = || {
         let done = place.query(&tap.url, &["--queries", &queries, "--least-places", "9", "--parallel", "4"]);
-        let requests = tap.take().requests().into_iter().map(|(method, post)| {
-            let queries = post.path.ends_with("/hidden/queries");
-            let named = if queries { post.body[..34].to_vec() } else { Vec::new() };
-            (method, post.path, post.body.len(), named)
-        });
-        let mut requests: Vec<_> = requests.collect();
+        let mut requests = seen_at(&tap);
         requests.sort();
         let told = String::from_utf8(done.stdout).unwrap();
         let errors = told.lines().filter(|line| line.contains("\"error\"")).count();

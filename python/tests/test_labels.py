@@ -58,6 +58,19 @@ def test_counts_with_labels_equal_those_without_and_only_evaluations_are_paid(ho
     assert client.ask(server, counts=False, **ASKED, **how) == search.Found(True, None)
 
 
+def test_a_site_that_is_not_listed_is_evaluated_and_paid_like_any_other():
+    _, table = panel()
+    client, server = search.Client(), Renewing(table)
+    for asked, site in enumerate(("chr20:1050", "chr20:1055", "chr20:1060"), 1):
+        question = {"site": site, "alleles": "1", "least_places": 30}
+        if site == "chr20:1055":
+            with pytest.raises(tobari.Error, match="expected the position of a site"):
+                client.ask(server, **question)
+        else:
+            assert client.ask(server, **question).count == table.count(site=site, alleles="1")
+        assert (server.evaluations, server.tests_left(client.name)) == (asked, 10_000 - asked)
+
+
 def test_keys_and_longest_matches_are_those_of_the_table(client):
     known = entries(300)
     codes = search.Server(search.Table.from_keys(known), labels=True)

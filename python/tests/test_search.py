@@ -62,8 +62,10 @@ def test_every_place_of_a_cell_shows_the_server_the_same():
     class Spy(search.Server):
         def __init__(self):
             self.__dict__ = server.__dict__
+            self.asked = 0
 
         def answer_hidden(self, query, key):
+            self.asked += 1
             seen.add((query[:51], len(query)))
             return super().answer_hidden(query, key)
 
@@ -71,6 +73,13 @@ def test_every_place_of_a_cell_shows_the_server_the_same():
     for site in (0, 17, 36):
         client.ask(spy, site=f"chr20:{1000 + 10 * site}", alleles="0101", least_places=37)
     assert len(seen) == 1
+    # a site that the table does not list, and one without room for the alleles, look the same
+    before = spy.asked
+    for site, why in [("chr20:1003", "expected the position of a site"), ("chr20:1390", "4 sites")]:
+        with pytest.raises(tobari.Error, match=why):
+            client.ask(spy, site=site, alleles="0101", least_places=37)
+    assert (len(seen), client.ask(server, site="chr20:1000", alleles="0101", least_places=37).present) == (1, True)
+    assert spy.asked == before + 2
     with pytest.raises(tobari.Error, match="the cell 20:1-1000000 has 37 places for 4 sites, fewer than 38.*public=True"):
         client.ask(spy, site="chr20:1000", alleles="0101", least_places=38)
     with pytest.raises(tobari.Error, match="longest together with public"):
@@ -143,9 +152,9 @@ def test_questions_that_the_table_has_no_answer_to_are_refused(client):
         (keys, {}),
         (sites, {"key": "K"}),
         (sites, {"site": "chr20:1000"}),
-        (sites, {"site": "chr20:1001", "alleles": "01"}),
+        (sites, {"site": "chr20:1001", "alleles": "01", "least_places": 30}),
         (sites, {"site": "chr20:1000", "alleles": "02"}),
-        (sites, {"site": "chr20:1390", "alleles": "01"}),
+        (sites, {"site": "chr20:1390", "alleles": "01", "least_places": 30}),
         (sites, {"site": "chr20:1001", "alleles": "01", "public": True}),
         (sites, {"site": "chr20:1390", "alleles": "01", "public": True}),
     ]:

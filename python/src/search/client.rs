@@ -11,9 +11,8 @@ use tobari_lattice::rlwe::SecretKey;
 use tobari_octets::hex;
 use tobari_search::fullness::{Fullness, most_keys};
 use tobari_search::hidden::arrangement;
-use tobari_search::hidden::cells::Coordinate;
 use tobari_search::hidden::numbers::Kind;
-use tobari_search::hidden::question::HiddenPrepared;
+use tobari_search::hidden::question::{AboutSite, HiddenPrepared};
 use tobari_search::identity;
 use tobari_search::program::sets;
 use tobari_search::question::labelled::PreparedLabelled;
@@ -181,16 +180,24 @@ impl Catalogue {
         counts: bool,
         whole: bool,
     ) -> PyResult<HiddenQuestion> {
+        let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
+        let labels = self.labels.is_some();
+        if let (None, Some(site), Some(alleles)) = (&key, site, alleles) {
+            let AboutSite { prepared, cell, question } =
+                short(py, || AboutSite::new(&self.catalogue, site, alleles, whole).map_err(failed))?;
+            return Ok(HiddenQuestion::new(
+                prepared,
+                question,
+                labels,
+                (cell.map(|cell| cell.to_string()), granularity),
+            ));
+        }
         let asked = Asked::new(key, site, alleles, self.catalogue.sites())?;
         let question = asked.borrow();
-        let start = if let Question::Window { start, .. } = question { start } else { 0 };
-        let cell = self.catalogue.sites().and_then(|sites| Coordinate::of(sites, start)).filter(|_| !whole);
-        let kind = Kind::of(&question);
-        let prepared =
-            short(py, || HiddenPrepared::new(&self.catalogue, kind, cell.as_ref(), Some(&question)).map_err(failed))?;
-        let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
-        let (cell, labels) = (cell.map(|cell| cell.to_string()), self.labels.is_some());
-        Ok(HiddenQuestion::new(prepared, asked, labels, (cell, granularity)))
+        let prepared = short(py, || {
+            HiddenPrepared::new(&self.catalogue, Kind::of(&question), None, Some(&question)).map_err(failed)
+        })?;
+        Ok(HiddenQuestion::of_key(prepared, asked, labels, granularity))
     }
 
     fn __repr__(&self) -> String {

@@ -21,6 +21,7 @@ use tobari_search::oprf::function::Blinding;
 use tobari_search::question;
 use tobari_search::question::labelled::{Labels, PreparedLabelled};
 use tobari_search::server::Granularity;
+use tobari_search::table::Question;
 
 /// A client's name on a server.
 fn named(client: &[u8]) -> PyResult<[u8; CLIENT_BYTES]> {
@@ -48,7 +49,8 @@ fn once<T>(pending: &Mutex<Option<T>>) -> PyResult<T> {
 #[derive(Clone)]
 pub(super) struct HiddenQuestion {
     prepared: HiddenPrepared,
-    asked: Arc<Asked>,
+    /// The question, or why the table has no answer to it: then it is asked without meaning.
+    asked: Result<Arc<Asked>, String>,
     /// Whether the table has labels.
     labels: bool,
     cell: Option<String>,
@@ -56,13 +58,25 @@ pub(super) struct HiddenQuestion {
 }
 
 impl HiddenQuestion {
+    /// A question about a site.
     pub(super) fn new(
         prepared: HiddenPrepared,
-        asked: Asked,
+        question: Result<Question<'static>, String>,
         labels: bool,
         (cell, granularity): (Option<String>, Granularity),
     ) -> Self {
-        Self { prepared, asked: Arc::new(asked), labels, cell, granularity }
+        let asked = question.map(|question| {
+            Arc::new(match question {
+                Question::Window { start, length, pattern } => Asked::Window { start, length, pattern },
+                Question::Key(key) => Asked::Key(key.to_vec()),
+            })
+        });
+        Self { prepared, asked, labels, cell, granularity }
+    }
+
+    /// A question about a key.
+    pub(super) fn of_key(prepared: HiddenPrepared, asked: Asked, labels: bool, granularity: Granularity) -> Self {
+        Self { prepared, asked: Ok(Arc::new(asked)), labels, cell: None, granularity }
     }
 
     fn waits(&self) -> bool {
@@ -120,8 +134,8 @@ impl HiddenQuestion {
         }
         let client = named(client)?;
         let pending = short(py, || {
-            let question = self.asked.borrow();
-            self.prepared.evaluation(client, Some(&question), &mut generator()?).map_err(failed)
+            let question = self.asked.as_ref().ok().map(|asked| asked.borrow());
+            self.prepared.evaluation(client, question.as_ref(), &mut generator()?).map_err(failed)
         })?;
         let request = pending.request().to_vec();
         Ok(HiddenEvaluation { question: self.clone(), request, pending: Mutex::new(Some(pending)) })
@@ -143,9 +157,13 @@ impl HiddenQuestion {
     }
 
     /// Decrypts an answer: whether there is a match, and the number of occurrences (if asked for).
+    /// Raises the reason why the table has no answer, if it has none.
     fn read(&self, py: Python<'_>, layout: &[u8], key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>)> {
         if self.waits() {
             return Err(unlabelled());
+        }
+        if let Err(why) = &self.asked {
+            return Err(failed(why));
         }
         let found = short(py, || {
             let asker = hidden::client::Asker::new(&key.secret).map_err(failed)?;

@@ -12,8 +12,7 @@ use tobari_search::fullness::{Fullness, FullnessError};
 use tobari_search::hidden::arrangement;
 use tobari_search::hidden::cells::{Coordinate, common_places};
 use tobari_search::hidden::client::Asker as HiddenAsker;
-use tobari_search::hidden::numbers::Kind;
-use tobari_search::hidden::question::{HiddenError, HiddenEvaluation, HiddenPrepared, Target};
+use tobari_search::hidden::question::{AboutSite, HiddenError, HiddenEvaluation, HiddenPrepared, Target};
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::oprf::function::Blinding;
@@ -66,6 +65,9 @@ pub enum SearchError {
         /// The fewest.
         least: usize,
     },
+    /// A question that was asked without meaning.
+    #[error("{0}")]
+    Absent(String),
     /// A longest match with its place hidden.
     #[error("a longest match shows the place: every number of sites would be a question of its own")]
     Longest,
@@ -193,8 +195,18 @@ pub struct AnswerView {
 
 /// A prepared question.
 enum Pending {
-    Open { ready: Ready, secret: SecretKey, registration: Vec<u8> },
-    Hidden { prepared: HiddenPrepared, target: Option<Target>, round: Round },
+    Open {
+        ready: Ready,
+        secret: SecretKey,
+        registration: Vec<u8>,
+    },
+    /// With the reason why the table has no answer, for a question without meaning.
+    Hidden {
+        prepared: HiddenPrepared,
+        target: Option<Target>,
+        round: Round,
+        absent: Option<String>,
+    },
 }
 
 /// A question whose place the server sees.
@@ -209,9 +221,9 @@ enum Round {
     /// None is needed: there are no labels, or the question has its label.
     Done,
     /// The question waits for its evaluation.
-    Waits(Question<'static>),
+    Waits(Option<Question<'static>>),
     /// The request was made.
-    Sent(Question<'static>, HiddenEvaluation),
+    Sent(Option<Question<'static>>, HiddenEvaluation),
 }
 
 /// The reply to an evaluation.
@@ -321,6 +333,15 @@ impl Searcher {
     pub fn prepare(&mut self, wanted: &Wanted) -> Result<ServerView, SearchError> {
         let (catalogue, fullness) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
         let wish = Wish { granularity: Granularity::Count, longest: wanted.longest };
+        if catalogue.sites().is_some() && wanted.shown != Shown::Place {
+            let AboutSite { prepared, cell, question } = hidden(catalogue, wanted)?;
+            let (question, absent) = match question {
+                Ok(question) => (Some(question), None),
+                Err(why) => (None, Some(why)),
+            };
+            let round = wanted.labels.map_or(Round::Done, |_| Round::Waits(question));
+            return self.prepare_hidden(prepared, cell, (round, absent));
+        }
         let question = match catalogue.sites() {
             None => Question::Key(wanted.key.as_bytes()),
             Some(sites) => {
@@ -328,11 +349,6 @@ impl Searcher {
                 Question::Window { start, length, pattern }
             }
         };
-        if let (Question::Window { start, length, pattern }, true) = (question, wanted.shown != Shown::Place) {
-            let (prepared, cell) = hidden(catalogue, &question, wanted)?;
-            let waits = wanted.labels.map(|_| Round::Waits(Question::Window { start, length, pattern }));
-            return self.prepare_hidden(prepared, cell, waits.unwrap_or(Round::Done));
-        }
         let of = (catalogue, fullness);
         let (ready, set, false_matches) = match wanted.labels {
             None => {
@@ -371,7 +387,7 @@ impl Searcher {
         &mut self,
         prepared: HiddenPrepared,
         cell: Option<Coordinate>,
-        round: Round,
+        (round, absent): (Round, Option<String>),
     ) -> Result<ServerView, SearchError> {
         let set = arrangement::set().ok_or(SearchError::Order("a set of parameters"))?;
         let made = match self.hidden.take() {
@@ -388,7 +404,7 @@ impl Searcher {
             false_matches: None,
         };
         self.hidden = Some(made);
-        self.pending = Some(Pending::Hidden { prepared, target: None, round });
+        self.pending = Some(Pending::Hidden { prepared, target: None, round, absent });
         Ok(seen)
     }
 
@@ -406,7 +422,7 @@ impl Searcher {
             }
             Some(Pending::Hidden { prepared, round, .. }) => {
                 let (Round::Waits(question) | Round::Sent(question, _)) = round else { return Err(needed) };
-                let evaluation = prepared.evaluation(client, Some(question), rng)?;
+                let evaluation = prepared.evaluation(client, question.as_ref(), rng)?;
                 let request = evaluation.request().to_vec();
                 *round = Round::Sent(*question, evaluation);
                 Ok(request)
@@ -426,7 +442,7 @@ impl Searcher {
                 *labels = Some(prepared.labels(kept.take().ok_or(needed)?, reply)?);
                 Ok(EvaluatedView { revision: None })
             }
-            Some(Pending::Hidden { prepared, round, target }) => {
+            Some(Pending::Hidden { prepared, round, target, .. }) => {
                 let (question, evaluation) = match std::mem::replace(round, Round::Done) {
                     Round::Sent(question, evaluation) => (question, evaluation),
                     other => {
@@ -456,7 +472,7 @@ impl Searcher {
     /// [`SearchError`] for a layout of other questions.
     pub fn layout(&mut self, layout: &[u8]) -> Result<(), SearchError> {
         let parameters = self.hidden()?.0.parameters().clone();
-        let Some(Pending::Hidden { prepared, target, round }) = &mut self.pending else {
+        let Some(Pending::Hidden { prepared, target, round, .. }) = &mut self.pending else {
             return Err(SearchError::Order("a question whose place hides"));
         };
         if !matches!(round, Round::Done) {
@@ -520,6 +536,7 @@ impl Searcher {
                     }
                 }
             }
+            Pending::Hidden { absent: Some(why), .. } => return Err(SearchError::Absent(why.clone())),
             Pending::Hidden { prepared, target, .. } => {
                 let target = target.as_ref().ok_or(SearchError::Order("a layout"))?;
                 let asker = HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?;
@@ -540,25 +557,18 @@ impl Searcher {
     }
 }
 
-/// A question whose place hides as wanted, and its cell.
-fn hidden(
-    catalogue: &Catalogue,
-    question: &Question<'_>,
-    wanted: &Wanted,
-) -> Result<(HiddenPrepared, Option<Coordinate>), SearchError> {
+/// A question whose place hides as wanted.
+fn hidden(catalogue: &Catalogue, wanted: &Wanted) -> Result<AboutSite, SearchError> {
     if wanted.longest {
         return Err(SearchError::Longest);
     }
-    let start = if let Question::Window { start, .. } = question { *start } else { 0 };
-    let cell = catalogue.sites().and_then(|sites| Coordinate::of(sites, start));
-    let cell = cell.filter(|_| wanted.shown == Shown::Cell);
-    let prepared = HiddenPrepared::new(catalogue, Kind::of(question), cell.as_ref(), Some(question))?;
-    let (places, least) = (prepared.places(), wanted.least);
+    let asked = AboutSite::new(catalogue, &wanted.at, &wanted.alleles, wanted.shown == Shown::Nothing)?;
+    let (places, least) = (asked.prepared.places(), wanted.least);
     if places < least {
-        let part = cell.map_or_else(|| "the table".to_owned(), |cell| format!("the cell {cell}"));
+        let part = asked.cell.map_or_else(|| "the table".to_owned(), |cell| format!("the cell {cell}"));
         return Err(SearchError::Few { part, places, least });
     }
-    Ok((prepared, cell))
+    Ok(asked)
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ use crate::oprf::Revision;
 use crate::oprf::function::Blinding;
 use crate::oprf::labels::Label;
 use crate::oprf::messages::{Evaluation, decode_evaluated, encode_evaluation};
-use crate::question::QuestionError;
+use crate::question::{self, QuestionError};
 use crate::server::Granularity;
-use crate::table::{Catalogue, Question};
+use crate::table::{Catalogue, Question, Sites};
 use rand_core::CryptoRng;
 use tobari_lattice::bgv::EncodeError;
 use tobari_lattice::params::LatticeParameters;
@@ -57,6 +57,51 @@ pub struct HiddenPrepared {
     /// The pads of the digits of the count, with labels.
     pads: [u64; 2],
     meant: bool,
+}
+
+/// A question about a named site whose place hides.
+#[derive(Clone, Debug)]
+pub struct AboutSite {
+    /// What is sent: the question, or one without meaning.
+    pub prepared: HiddenPrepared,
+    /// The cell that the server sees; none in the whole table.
+    pub cell: Option<Coordinate>,
+    /// The question, or why this table has no answer to it.
+    pub question: Result<Question<'static>, String>,
+}
+
+impl AboutSite {
+    /// Prepares a question about alleles (as `0110`) from a named site on (as `chr20:1000000`), in
+    /// its cell or in the `whole` table. A site that the table does not list is asked about without
+    /// meaning: silence would tell the server that it is not listed.
+    ///
+    /// # Errors
+    /// [`HiddenError`] for text that names no place and alleles, for a chromosome that the table
+    /// does not have, and for a table of keys.
+    pub fn new(catalogue: &Catalogue, site: &str, alleles: &str, whole: bool) -> Result<Self, HiddenError> {
+        let (pattern, length) = question::pattern(alleles)?;
+        let sites = catalogue.sites().ok_or(QuestionError::Kind("and a table of keys has no sites"))?;
+        let named = sites.named(site).and_then(|start| sites.check_window(start, length).map(|()| start));
+        let cell = match (&named, Sites::position_of(site)) {
+            (Ok(start), _) => Coordinate::of(sites, *start),
+            (Err(_), Some((chromosome, position))) => Some(Coordinate::new(chromosome, position)),
+            (Err(error), None) => return Err(QuestionError::Site(error.clone()).into()),
+        };
+        let cell = cell.filter(|_| !whole);
+        let asked = named.map(|start| Question::Window { start, length, pattern }).map_err(|error| error.to_string());
+        let kind = Kind::Windows(length);
+        let meant = asked.clone().and_then(|question| {
+            let prepared = HiddenPrepared::new(catalogue, kind, cell.as_ref(), Some(&question));
+            prepared.map(|prepared| (prepared, question)).map_err(|error| error.to_string())
+        });
+        match meant {
+            Ok((prepared, question)) => Ok(Self { prepared, cell, question: Ok(question) }),
+            Err(why) => {
+                let prepared = HiddenPrepared::new(catalogue, kind, cell.as_ref(), None)?;
+                Ok(Self { prepared, cell, question: Err(why) })
+            }
+        }
+    }
 }
 
 /// The label of a question's input. It is wiped on drop.

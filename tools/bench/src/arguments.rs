@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     #[command(flatten)]
-    Bench(BenchJob),
+    Bench(Box<BenchJob>),
     /// Every job's paper benchmark on this machine, and one page that shows the papers, the peers
     /// on record and this machine.
     Report(ReportArguments),

@@ -10,9 +10,11 @@ use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A program takes its randomness from the operating system. A lesson must print the same output
-    // each time.
-    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    // Randomness comes from the operating system. The other lessons begin with a fixed seed, so
+    // that they print the same numbers each time: a program that people use must not.
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    let mut rng = ChaCha20Rng::from_seed(seed);
 
     // Parameters first: they set how much can be computed, and the security. Weak parameters are
     // impossible.

@@ -377,7 +377,7 @@ impl Precision {
 mod tests {
     use super::super::tests::Bench;
     use super::*;
-    use crate::ckks::{Ciphertext, Decryptor, OperationError, ReleaseError};
+    use crate::ckks::{Ciphertext, Decryptor, EncodeError, OperationError, ReleaseError};
     use proptest::prelude::*;
 
     #[test]
@@ -605,7 +605,7 @@ mod tests {
                     Err(
                         OperationError::NoRoom { .. }
                         | OperationError::Rounding { .. }
-                        | OperationError::Encode(crate::ckks::EncodeError::TooLarge { .. }),
+                        | OperationError::Encode(EncodeError::TooLarge { .. } | EncodeError::Scale { .. }),
                     ) => break,
                     Err(error) => return Err(TestCaseError::fail(error.to_string())),
                 };

@@ -96,19 +96,15 @@ impl Hoisted<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
-    /// A missing key.
-    #[error("expected a key for {what}, found none")]
+    /// A key is missing, or is for lower levels.
+    #[error("expected a key for {purpose} at level {level}, found {}", rlwe::found_key(*found))]
     MissingKey {
         /// The purpose of the key.
-        what: String,
-    },
-    /// A key for a lower level.
-    #[error("expected a key for level {level}, found one for {found}")]
-    KeyLevel {
-        /// Level of the ciphertext.
+        purpose: String,
+        /// The level of the ciphertext.
         level: usize,
-        /// Level of the key.
-        found: usize,
+        /// The level of the key; none without a key.
+        found: Option<usize>,
     },
     /// No prime left to switch to.
     #[error("expected a level from 1 to {present}, found {wanted}")]
@@ -558,9 +554,11 @@ impl Evaluator {
         level: usize,
         keys: &'a EvaluationKeys,
     ) -> Result<&'a EvaluationKey, EvaluateError> {
-        let key = keys.inner().for_products();
-        self.check_fit(of, level, keys, key)?;
-        key.ok_or_else(|| EvaluateError::MissingKey { what: "relinearisation".to_owned() })
+        self.check_fit(of, keys)?;
+        let (key, purpose) = (keys.inner().for_products(), || "relinearisation".to_owned());
+        let found = key.map(EvaluationKey::level);
+        let fits = key.filter(|key| key.level() >= level);
+        fits.ok_or_else(|| EvaluateError::MissingKey { purpose: purpose(), level, found })
     }
 
     /// The key for `X -> X^element`, which is not 1, of this ciphertext.
@@ -570,27 +568,21 @@ impl Evaluator {
         a: &Ciphertext,
         keys: &'a EvaluationKeys,
     ) -> Result<&'a GaloisKey, EvaluateError> {
-        let galois = keys.inner().for_automorphism(element);
-        self.check_fit(a.key(), a.level(), keys, galois.map(|galois| &galois.key))?;
-        galois.ok_or_else(|| EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) })
+        self.check_fit(a.key(), keys)?;
+        let (galois, level) = (keys.inner().for_automorphism(element), a.level());
+        let found = galois.map(|galois| galois.key.level());
+        let purpose = || rlwe::purpose(self.parameters.degree(), element);
+        let fits = galois.filter(|galois| galois.key.level() >= level);
+        fits.ok_or_else(|| EvaluateError::MissingKey { purpose: purpose(), level, found })
     }
 
-    /// Rejects a key of other parameters, of another secret, or of a lower level.
-    fn check_fit(
-        &self,
-        of: Option<KeyId>,
-        level: usize,
-        keys: &EvaluationKeys,
-        key: Option<&EvaluationKey>,
-    ) -> Result<(), EvaluateError> {
+    /// Rejects keys of other parameters, or of another secret.
+    fn check_fit(&self, of: Option<KeyId>, keys: &EvaluationKeys) -> Result<(), EvaluateError> {
         if *keys.parameters() != self.parameters {
             return Err(EvaluateError::Parameters);
         }
         KeyId::joined([of, keys.id()])?;
-        match key {
-            Some(key) if key.level() < level => Err(EvaluateError::KeyLevel { level, found: key.level() }),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// The result of a key switch of `a`.

@@ -2,7 +2,7 @@
 
 use super::encode::EncodeError;
 use super::scale::Scale;
-use crate::rlwe::OtherKey;
+use crate::rlwe::{self, OtherKey};
 
 /// Why an operation was rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -101,12 +101,14 @@ pub enum OperationError {
         scale: Scale,
     },
     /// A key is missing, or is for lower levels.
-    #[error("expected a key for {purpose} at level {level}, found none")]
+    #[error("expected a key for {purpose} at level {level}, found {}", rlwe::found_key(*found))]
     MissingKey {
         /// The purpose of the key.
         purpose: String,
         /// The level of the ciphertext.
         level: usize,
+        /// The level of the key; none without a key.
+        found: Option<usize>,
     },
     /// A plaintext over the data primes only.
     #[error("expected a plaintext over the special primes, too, found one without")]

@@ -233,20 +233,20 @@ impl EvaluationKeys {
     }
 
     pub(super) fn relinearization(&self, level: usize) -> Result<&EvaluationKey, OperationError> {
-        let key = self.inner.for_products().filter(|key| key.level() >= level);
-        key.ok_or(OperationError::MissingKey { purpose: "relinearisation".into(), level })
+        let key = self.inner.for_products();
+        let found = key.map(EvaluationKey::level);
+        let fits = key.filter(|key| key.level() >= level);
+        fits.ok_or_else(|| OperationError::MissingKey { purpose: "relinearisation".into(), level, found })
     }
 
     /// The key for a step from 1 to `N/2 - 1`.
     pub(crate) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
-        let galois = self.by_step(step).filter(|galois| galois.key.level() >= level);
-        galois.ok_or_else(|| OperationError::MissingKey { purpose: format!("rotation by {step}"), level })
+        fitting(self.by_step(step), level, || format!("rotation by {step}"))
     }
 
     pub(super) fn conjugation(&self, level: usize) -> Result<&GaloisKey, OperationError> {
         let galois = self.inner.for_automorphism(rlwe::conjugation(self.parameters.degree()));
-        let galois = galois.filter(|galois| galois.key.level() >= level);
-        galois.ok_or(OperationError::MissingKey { purpose: "conjugation".into(), level })
+        fitting(galois, level, || "conjugation".to_owned())
     }
 
     pub(crate) fn check(&self, secret: &SecretKey, level: usize) -> Result<(), OperationError> {
@@ -262,4 +262,15 @@ impl EvaluationKeys {
             Ok(self.inner.check(secret)?)
         }
     }
+}
+
+/// The key, if there is one and its level suffices.
+fn fitting(
+    galois: Option<&GaloisKey>,
+    level: usize,
+    purpose: impl Fn() -> String,
+) -> Result<&GaloisKey, OperationError> {
+    let found = galois.map(|galois| galois.key.level());
+    let fits = galois.filter(|galois| galois.key.level() >= level);
+    fits.ok_or_else(|| OperationError::MissingKey { purpose: purpose(), level, found })
 }

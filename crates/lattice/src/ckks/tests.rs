@@ -240,12 +240,12 @@ fn keys_serve_their_level_and_below() {
     let [high, low] = [4, 2].map(|level| bench.encrypt(&x, 30, level));
     let evaluator = &bench.evaluator;
     assert!(evaluator.rotate(&low, 1, &keys).is_ok() && evaluator.mul(&low, &low, &keys).is_ok());
-    let missing = |purpose: &str, level| OperationError::MissingKey { purpose: purpose.into(), level };
+    let missing = |purpose: &str, level, found| OperationError::MissingKey { purpose: purpose.into(), level, found };
     for (found, expected) in [
-        (evaluator.rotate(&high, 1, &keys), missing("rotation by 1", 4)),
-        (evaluator.rotate(&low, -2, &keys), missing("rotation by 30", 2)),
-        (evaluator.mul(&high, &high, &keys), missing("relinearisation", 4)),
-        (evaluator.conjugate(&low, &keys), missing("conjugation", 2)),
+        (evaluator.rotate(&high, 1, &keys), missing("rotation by 1", 4, Some(2))),
+        (evaluator.rotate(&low, -2, &keys), missing("rotation by 30", 2, None)),
+        (evaluator.mul(&high, &high, &keys), missing("relinearisation", 4, Some(3))),
+        (evaluator.conjugate(&low, &keys), missing("conjugation", 2, None)),
     ] {
         assert_eq!(found.map(|_| ()).unwrap_err(), expected);
     }
@@ -421,7 +421,7 @@ fn sums_of_slots_are_cyclic_and_of_powers_of_two() {
     }
     let none = EvaluationKeys::new(bench.evaluator.parameters());
     let refused = bench.evaluator.sum_slots(&a, 2, &none).map(drop);
-    assert!(matches!(refused, Err(OperationError::MissingKey { purpose, level: 2 }) if purpose == "rotation by 1"));
+    assert!(matches!(refused, Err(OperationError::MissingKey { purpose, level: 2, .. }) if purpose == "rotation by 1"));
     let low = bench.encrypt(&x, 40, 1);
     let doubled = bench.evaluator.mul_integer(&low, 40).unwrap();
     let refused = bench.evaluator.sum_slots(&doubled, 32, &bench.keys).map(drop);

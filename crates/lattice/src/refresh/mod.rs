@@ -388,7 +388,7 @@ impl Refresh {
 
     /// The refreshed ciphertext, without its bounds.
     fn refreshed(&self, a: &Ciphertext, evaluation: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        let missing = || OperationError::MissingKey { purpose: "raise".into(), level: 1 };
+        let missing = || OperationError::MissingKey { purpose: "raise".into(), level: 1, found: None };
         let raise = evaluation.raise().ok_or_else(missing)?;
         let scale = a.scale();
         let mut low = self.evaluator.to_level(a, self.settings.least_level())?;

@@ -153,12 +153,17 @@ pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
 pub(crate) fn purpose(degree: usize, element: usize) -> String {
     let steps = |element: usize| (0..degree as i64 / 2).find(|steps| rotation(degree, *steps) == element);
     match (steps(element), steps(2 * degree - element)) {
-        (Some(steps), _) => format!("rotations by {steps}"),
-        (None, Some(0)) => "swaps of the rows".to_owned(),
-        (None, Some(steps)) => format!("rotations by {steps} with a swap of the rows"),
+        (Some(steps), _) => format!("rotation by {steps}"),
+        (None, Some(0)) => "a swap of the rows".to_owned(),
+        (None, Some(steps)) => format!("rotation by {steps} with a swap of the rows"),
         // an even number, which no key is for
         (None, None) => format!("X -> X^{element}"),
     }
+}
+
+/// What was found instead of a key, in words: nothing, or a key for a lower level.
+pub(crate) fn found_key(level: Option<usize>) -> String {
+    level.map_or_else(|| "none".to_owned(), |level| format!("one for level {level}"))
 }
 
 /// `1/element mod 2N`, by Newton's iteration: right modulo 8, and twice as many bits each time.
@@ -188,12 +193,12 @@ mod tests {
         for degree in [8, 64] {
             for steps in 0..degree as i64 / 2 {
                 let element = rotation(degree, steps);
-                assert_eq!(purpose(degree, element), format!("rotations by {steps}"));
+                assert_eq!(purpose(degree, element), format!("rotation by {steps}"));
                 let swapped = purpose(degree, 2 * degree - element);
                 assert!(swapped.contains("swap") && swapped.contains(&steps.to_string()) == (steps > 0), "{swapped}");
             }
         }
-        assert_eq!(purpose(64, 127), "swaps of the rows");
+        assert_eq!(purpose(64, 127), "a swap of the rows");
     }
 
     #[test]

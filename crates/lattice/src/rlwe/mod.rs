@@ -44,7 +44,7 @@ mod rotated;
 mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
-pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, purpose, rotation};
+pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, found_key, purpose, rotation};
 pub use flood::flood_distance;
 pub use identity::{KeyId, OtherKey};
 pub use keys::{PublicKey, SecretKey};

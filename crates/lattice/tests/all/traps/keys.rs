@@ -8,7 +8,7 @@ use tobari_lattice::wire;
 
 /// The error for a missing key.
 fn missing(purpose: &str, level: usize) -> Result<(), OperationError> {
-    Err(OperationError::MissingKey { purpose: purpose.into(), level })
+    Err(OperationError::MissingKey { purpose: purpose.into(), level, found: None })
 }
 
 /// `OpenMined/TenSEAL#452`, `OpenMined/TenSEAL#206`: the public context held the keys of all
@@ -53,7 +53,9 @@ fn a_key_of_a_low_level_has_the_size_of_that_level() {
             if at <= level {
                 s.assert_slots(&found.unwrap(), &turned(&a, 1), SMALL);
             } else {
-                assert_eq!(found.map(drop), missing("rotation by 1", at), "level {at}");
+                let (purpose, found_at) = ("rotation by 1".to_owned(), Some(level));
+                let expected = OperationError::MissingKey { purpose, level: at, found: found_at };
+                assert_eq!(found.map(drop), Err(expected), "level {at}");
             }
         }
     }
@@ -71,7 +73,8 @@ fn a_key_of_a_low_level_has_the_size_of_that_level() {
     let expected = [turned(&a[..32], 1), turned(&a[32..], 1)].concat();
     assert_eq!(s.decrypt(&s.evaluator.rotate(&s.encrypt(&a, 1), 1, &keys).unwrap()), Ok(expected));
     let refused = s.evaluator.rotate(&s.encrypt(&a, 3), 1, &keys).map(drop);
-    assert_eq!(refused, Err(EvaluateError::KeyLevel { level: 3, found: 1 }));
+    let expected = EvaluateError::MissingKey { purpose: "rotation by 1".to_owned(), level: 3, found: Some(1) };
+    assert_eq!(refused, Err(expected));
 }
 
 /// `openfheorg/openfhe-development#675`: a rotation by 0 without a key threw "map::at".

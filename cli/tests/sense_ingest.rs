@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::broker::{Broker, until};
-use support::fleet::{Place, ask, bad, get, good};
+use support::fleet::{Place, ask, bad, good, metric};
 use tobari_sense_files::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
@@ -40,13 +40,6 @@ fn status(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
-}
-
-/// A value from the server's metrics.
-fn metric(server: &Server, name: &str) -> i64 {
-    let metrics = get(&server.address(), "/sense/v1/metrics");
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
 fn send(server: &Server, fleet: &str, frames: &[u8]) {

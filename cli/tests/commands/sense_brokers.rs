@@ -2,21 +2,14 @@
 //! and messages that are of no use.
 
 use crate::support::broker::{Broker, until};
-use crate::support::fleet::{Place, bad, get, good};
+use crate::support::fleet::{Place, bad, good, metric};
 use crate::support::{Server, stderr, tobari};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tobari_sense_edge::serve::MqttError;
 
 const SCHEMA: &str = "profile = \"u28\"\nsamples = 8\n[[channel]]\nname = \"level\"\n";
 
-/// A value of the server's metrics.
-fn metric(server: &Server, name: &str) -> u64 {
-    let metrics = get(&server.address(), "/sense/v1/metrics");
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
-}
-
-fn stored(server: &Server) -> u64 {
+fn stored(server: &Server) -> i64 {
     metric(server, "tobari_sense_frames_stored")
 }
 

@@ -2,7 +2,7 @@
 //! order they arrive; wide readings and vectors; windows that wait, and frames that come too late.
 //! Every released sum is compared with the readings themselves.
 
-use crate::support::fleet::{Place, ask, get, good};
+use crate::support::fleet::{Place, ask, good, metric};
 use crate::support::{Server, stderr, tobari};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -120,9 +120,8 @@ impl World {
         self.releases(name).into_iter().map(of).collect()
     }
 
-    fn metric(&self, name: &str) -> u64 {
-        let metrics = get(&self.server.address(), "/sense/v1/metrics");
-        metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap().parse().unwrap()
+    fn metric(&self, name: &str) -> i64 {
+        metric(&self.server, name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A folder with a fleet: its key holder, its devices, and their frames.
 
-use super::{stderr, tobari};
+use super::{Server, stderr, tobari};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -64,6 +64,13 @@ pub fn bad(words: &[&str], status: i32, expected: &str) {
     let output = tobari(words);
     assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+/// A value from the metrics of a server for devices' frames.
+pub fn metric(server: &Server, name: &str) -> i64 {
+    let metrics = get(&server.address(), "/sense/v1/metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
 /// The status and body of a reply; none if the server is gone.

@@ -13,8 +13,8 @@ pub(super) struct Assemblies {
     pub(super) unknown: Vec<String>,
 }
 
-/// The assembly of tables with sites, each with its server. A user may declare it for those that do
-/// not record it.
+/// Finds the assembly of tables with sites, each with its server. A user may declare the assembly
+/// of tables that record none.
 ///
 /// # Errors
 /// [`Failure::Work`] for two assemblies, with the server of the second.

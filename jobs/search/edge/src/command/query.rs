@@ -98,7 +98,7 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Checks that the tables are of one assembly, and tells of those that do not say.
+/// Checks that the tables are of one assembly, and names the tables that record none.
 fn check_assemblies(jobs: &[Job]) -> Result<(), Failure> {
     let tables: Vec<_> = jobs.iter().map(|job| (&*job.remote.url, job.remote.told())).collect();
     let sites: Vec<_> = tables.into_iter().filter(|(_, told)| told.catalogue.sites().is_some()).collect();

@@ -41,17 +41,17 @@ pub(super) fn bounds(window: &Window) -> Result<Vec<u64>, String> {
         }
     };
     match window.zone.as_deref().unwrap_or("UTC") {
-        "Z" | "UTC" => between(&step, &Utc),
+        "Z" | "UTC" => Ok(between(&step, &Utc)),
         zone if zone.contains(':') => {
             let offset: FixedOffset =
                 zone.parse().map_err(|_| format!("expected a time zone such as +09:00, found {:?}", short(zone)))?;
-            between(&step, &offset)
+            Ok(between(&step, &offset))
         }
         zone => {
             let named: Tz = zone.parse().map_err(|_| {
                 format!("expected a time zone such as Europe/Berlin or +09:00, found {:?}", short(zone))
             })?;
-            between(&step, &named)
+            Ok(between(&step, &named))
         }
     }
 }
@@ -60,19 +60,20 @@ fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// The midnights of a zone at which a step begins.
-fn between(step: &Step, zone: &impl TimeZone) -> Result<Vec<u64>, String> {
+/// The midnights of a zone at which a step begins. A day that a zone left out has no window: Samoa
+/// had no 30th of December 2011.
+fn between(step: &Step, zone: &impl TimeZone) -> Vec<u64> {
     let mut bounds = Vec::new();
     // the first day of 2001 was a Monday
     let mut day = NaiveDate::from_ymd_opt(FROM, 1, 1);
     while let Some(date) = day.filter(|date| date.year() < UNTIL) {
-        bounds.push(midnight(date, zone).ok_or("the calendar of this zone has a day without a beginning")?);
+        bounds.extend(midnight(date, zone));
         day = match step {
             Step::Days(days) => date.checked_add_days(Days::new(*days)),
             Step::Months(months) => date.checked_add_months(Months::new(*months)),
         };
     }
-    Ok(bounds)
+    bounds
 }
 
 /// The first moment of a day. Where summer time begins at midnight, the day begins later.
@@ -111,6 +112,11 @@ mod tests {
         assert_eq!(hours(&brazil, 1_541_300_400), Some(23));
         assert_eq!(of("length = \"1d\"\nzone = \"Asia/Tokyo\"").unwrap().len(), 16_071, "days of 44 years");
         assert!(berlin.len() <= tobari_sense::order::MAX_BOUNDS);
+        // Samoa went from the 29th to the 31st of December 2011: the 29th has 24 hours, and no
+        // window is empty
+        let samoa = of("length = \"1d\"\nzone = \"Pacific/Apia\"").unwrap();
+        assert_eq!((samoa.len(), hours(&samoa, 1_325_152_800)), (16_070, Some(24)));
+        assert!(samoa.is_sorted_by(|a, b| a < b));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// assert!(hours.begins_at(900_000) && !hours.begins_at(1_000_000));
 /// let starts: Vec<u64> = hours.of(7_200_000).collect();
 /// assert_eq!(starts, [4_500_000, 5_400_000, 6_300_000, 7_200_000]);
-/// let calendar = Windows::between(&[1000, 3000, 4000]);
-/// assert_eq!((calendar.end(1000), calendar.first(3500), calendar.begins_at(4000)), (3000, 3000, false));
+/// let months = Windows::between(&[1000, 3000, 4000]);
+/// assert_eq!((months.end(1000), months.first(3500), months.begins_at(4000)), (3000, 3000, false));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Windows {

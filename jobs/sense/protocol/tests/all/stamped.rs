@@ -179,7 +179,7 @@ fn windows_begin_at_midnight_of_a_zone_and_on_mondays_and_consist_of_whole_slice
         let zone = registered(&format!(r#"{{"length":"1d","zone":"{wrong}"}}"#));
         assert!(matches!(&zone, Err(QuestionError::Name { what, .. }) if what.contains("zone")), "{wrong}: {zone:?}");
     }
-    // whoever knows no calendar registers no month
+    // the protocol has no calendar: it refuses months, and zones by name, without their bounds
     for calendar in [r#"{"length":"1mo"}"#, r#"{"length":"1d","zone":"Europe/Paris"}"#, r#"{"length":"1d","zone":"x"}"#]
     {
         assert!(matches!(registered(calendar), Err(QuestionError::Calendar)), "{calendar}");

@@ -165,6 +165,43 @@ fn lines_whose_cell_has_too_few_places_are_refused_by_themselves() {
     assert_eq!(answered(&audit).len(), 2);
 }
 
+/// What a list says to two servers is the same with and without lines that are refused. A line that
+/// one server cannot hide in its whole table goes to no cell of the other that is too small.
+#[test]
+fn refused_lines_are_in_no_request_at_any_of_two_servers() {
+    let place = Place::new();
+    // the other table lacks most of the third million
+    let (full, part) = (table(&place, "full", |_| false), table(&place, "part", |site| (24..34).contains(&site)));
+    let servers = [&full, &part].map(|table| Server::start(&["--search", table]));
+    let taps = servers.each_ref().map(|server| Tap::to(&server.address()));
+    let ask = |lines: &[String]| {
+        let queries = place.write("queries", &(lines.join("\n") + "\n"));
+        let how = ["--server", &taps[1].url, "--queries", &queries, "--least-places", "9", "--parallel", "1"];
+        let done = place.query(&taps[0].url, &how);
+        (done.status.code(), taps.each_ref().map(seen_at))
+    };
+    let good =
+        [(0, "01"), (3, "01"), (5, "1"), (40, "1")].map(|(site, alleles)| format!("20:{}\t{alleles}", wide(site)));
+    let few = [(25, "01"), (25, "1"), (28, "1")].map(|(site, alleles)| format!("20:{}\t{alleles}", wide(site)));
+    ask(&good);
+    let (code, seen) = ask(&good);
+    assert_eq!((code, seen[0].len() > 6, seen[1].len()), (Some(0), true, seen[0].len()));
+    for list in [[&few[..], &good].concat(), [&good[..2], &few, &good[2..]].concat()] {
+        assert_eq!(ask(&list), (Some(1), seen.clone()), "{list:?}");
+    }
+    // a small table that hides its places as a whole, beside one with cells, in both orders
+    let (small, audits) = (table(&place, "small", |site| site > 6), ["a", "b"].map(|name| place.path(name)));
+    let whole = Server::start(&["--search", &small, "--hidden", "2", "--audit", &audits[0]]);
+    let cells = Server::start(&["--search", &full, "--audit", &audits[1]]);
+    let queries = place.write("queries", &(good[..2].join("\n") + "\n"));
+    for [first, second] in [[&whole, &cells], [&cells, &whole]] {
+        let done = place.query(&first.url, &["--server", &second.url, "--queries", &queries, "--least-places", "9"]);
+        let told = String::from_utf8(done.stdout).unwrap();
+        assert_eq!((done.status.code(), told.matches("nothing was asked").count()), (Some(1), 4), "{told}");
+        assert_eq!(audits.each_ref().map(|audit| answered(audit).len()), [0, 0]);
+    }
+}
+
 /// Counts of two assemblies would be added up for positions that mean two places.
 #[test]
 fn tables_of_two_assemblies_are_not_asked_together() {
@@ -186,9 +223,13 @@ fn tables_of_two_assemblies_are_not_asked_together() {
     assert_eq!(refused.status.code(), Some(1));
     let said = stderr(&refused);
     assert!(said.contains("expected positions of GRCh37 as in the table before, found a table of hg38"), "{said}");
+    assert!(said.contains("ask about each assembly by itself"), "{said}");
     assert!(said.contains(&new.url) && has_no_answer(&refused), "{said}");
     assert_eq!(answered(&audit).len(), 0, "nothing was asked");
     assert!(ask([&new, &other]).status.success(), "two names of one assembly");
+    // these differ in the mitochondrial sequence alone, which the tables do not list
+    let hg19 = of("hg19", &["--assembly", "hg19"]);
+    assert!(ask([&old, &hg19]).status.success());
     // a table that does not say is asked, and people are told
     let how = ["search", "query", "--server", &unknown.url, "--server", &new.url, "--key", &place.path("key")];
     let told = place.run(&[&how[..], &["--at", &at, "--alleles", "01", "--least-places", "9"]].concat());

@@ -2,7 +2,6 @@
 
 use super::remote::TableInfo;
 use std::sync::Arc;
-use tobari_command::output::Failure;
 use tobari_search::table::{Accession, Catalogue, same_assembly};
 
 /// The assembly of some tables.
@@ -17,17 +16,18 @@ pub(super) struct Assemblies {
 /// of tables that record none.
 ///
 /// # Errors
-/// [`Failure::Work`] for two assemblies, with the server of the second.
-pub(super) fn of(tables: &[(&str, Arc<TableInfo>)], declared: Option<&str>) -> Result<Assemblies, Failure> {
+/// A text for two assemblies that differ in this chromosome, with the server of the second.
+pub(super) fn of(
+    tables: &[(&str, Arc<TableInfo>)],
+    declared: Option<&str>,
+    chromosome: &str,
+) -> Result<Assemblies, String> {
     let (mut all, mut unknown) = (declared.map(str::to_owned), Vec::new());
     for (url, told) in tables {
         match (recorded(&told.catalogue), &all) {
-            (Some(found), Some(before)) if same_assembly(before, &found, "M").is_err() => {
+            (Some(found), Some(before)) if same_assembly(before, &found, chromosome).is_err() => {
                 let what = if declared.is_some() { "as --assembly says" } else { "as in the table before" };
-                return Err(Failure::Work(format!(
-                    "{url}: expected positions of {before} {what}, found a table of {found}: ask about each assembly by \
-                     itself, with its own positions"
-                )));
+                return Err(format!("{url}: expected positions of {before} {what}, found a table of {found}"));
             }
             (Some(found), None) => all = Some(found),
             (None, _) if declared.is_none() => unknown.push((*url).to_owned()),

@@ -5,7 +5,6 @@
 //! every table has in each cell, and refuses a cell with too few.
 
 use super::arguments::PlaceArguments;
-use super::question::Asked;
 use super::remote::TableInfo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,19 +63,18 @@ pub(super) fn shown(arguments: &PlaceArguments, told: &TableInfo, kind: Kind) ->
 pub(super) struct Turn {
     /// The number in the list.
     pub(super) index: Option<usize>,
-    /// The cell and the number of sites; none for a key, and for text that names no place.
-    pub(super) at: Option<(Coordinate, usize)>,
+    /// The cell and the number of sites, if some server sees the cell.
+    pub(super) at: Shows,
 }
 
-/// The order in which a list is sent. Public places and hidden keys keep their order. With `cells`,
-/// every cell gets the same number of questions ([`padded`]); questions without a cell follow.
-pub(super) fn turns(asked: &[Asked], cells: bool) -> Vec<Turn> {
-    if !cells {
-        let turn = |(index, asked): (usize, &Asked)| Turn { index: Some(index), at: asked.at.clone() };
-        return asked.iter().enumerate().map(turn).collect();
-    }
-    let (inside, others): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|index| asked[*index].at.is_some());
-    let groups: Vec<(Coordinate, usize)> = inside.iter().filter_map(|index| asked[*index].at.clone()).collect();
+/// The cell and the number of sites of a question, if some server sees its cell.
+pub(super) type Shows = Option<(Coordinate, usize)>;
+
+/// The order in which a list is sent. A list without cells keeps its order. Otherwise every cell
+/// gets the same number of questions ([`padded`]), and questions without a cell follow.
+pub(super) fn turns(list: &[Shows]) -> Vec<Turn> {
+    let (inside, others): (Vec<usize>, Vec<usize>) = (0..list.len()).partition(|index| list[*index].is_some());
+    let groups: Vec<(Coordinate, usize)> = list.iter().flatten().cloned().collect();
     let turn = |(at, of): (_, Option<usize>)| Turn { index: of.map(|of| inside[of]), at: Some(at) };
     let rest = others.into_iter().map(|index| Turn { index: Some(index), at: None });
     padded(&groups).into_iter().map(turn).chain(rest).collect()
@@ -86,10 +84,10 @@ pub(super) fn turns(asked: &[Asked], cells: bool) -> Vec<Turn> {
 pub(super) type Sizes = BTreeMap<(Coordinate, usize), usize>;
 
 /// Counts the places of each cell of a list in all tables.
-pub(super) fn sizes(tables: &[Arc<TableInfo>], asked: &[Asked]) -> Sizes {
+pub(super) fn sizes(tables: &[Arc<TableInfo>], list: &[Shows]) -> Sizes {
     let sites: Vec<&Sites> = tables.iter().filter_map(|told| told.catalogue.sites()).collect();
     let mut sizes = Sizes::new();
-    for (cell, length) in asked.iter().filter_map(|asked| asked.at.as_ref()) {
+    for (cell, length) in list.iter().flatten() {
         let count = || common_places(&sites, cell, *length);
         sizes.entry((cell.clone(), *length)).or_insert_with(count);
     }

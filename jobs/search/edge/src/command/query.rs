@@ -3,9 +3,9 @@
 use super::answers::{self, Answer, AnswerView};
 use super::arguments::QueryArguments;
 use super::assembly::{self, Assemblies};
-use super::place::{self, Shown, Sizes, Turn};
+use super::place::{self, Shown, Shows, Sizes, Turn};
 use super::question::{self, Asked, OwnedQuestion};
-use super::remote::{self, HiddenQuestion, Mode, Remote, Unread};
+use super::remote::{self, HiddenQuestion, Mode, Remote, TableInfo, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tobari_search::client::MatchResult;
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
+use tobari_search::table::is_mitochondrial;
 use tokio::sync::{Semaphore, mpsc};
 
 /// The most questions with answers that are not yet read and shown, and the most KiB of those
@@ -81,14 +82,14 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
         let text = first.asked.iter().find_map(|asked| asked.question.as_ref().err()).cloned().unwrap_or_default();
         return Err(Failure::Call(format!("{}: {text}", first.remote.url)));
     }
-    let cells = jobs.iter().any(|job| job.shown.values().any(|shown| *shown == Shown::Cell));
     let told: Vec<_> = jobs.iter().map(|job| job.remote.told()).collect();
-    let sizes = if cells { place::sizes(&told, &first.asked) } else { Sizes::new() };
-    let sizes = match arguments.question.queries {
+    let list: Vec<Shows> = (0..first.asked.len()).map(|index| in_cell(&jobs, index)).collect();
+    let sizes = place::sizes(&told, &list);
+    let (list, sizes) = match arguments.question.queries {
         Some(_) => refuse_small(&mut jobs, sizes, arguments.place.least_places),
-        None => place::check(&sizes, arguments.place.least_places).map(|()| sizes)?,
+        None => place::check(&sizes, arguments.place.least_places).map(|()| (list, sizes))?,
     };
-    let turns = place::turns(&jobs[0].asked, cells);
+    let turns = place::turns(&list);
     let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
     let plan = Plan { jobs, turns, sizes, wish: Wish { granularity, longest: arguments.longest } };
     if !arguments.format.is_json() {
@@ -102,7 +103,13 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
 fn check_assemblies(jobs: &[Job]) -> Result<(), Failure> {
     let tables: Vec<_> = jobs.iter().map(|job| (&*job.remote.url, job.remote.told())).collect();
     let sites: Vec<_> = tables.into_iter().filter(|(_, told)| told.catalogue.sites().is_some()).collect();
-    let Assemblies { unknown, .. } = assembly::of(&sites, None)?;
+    // GRCh37 and hg19 differ in the mitochondrial sequence alone
+    let lists_it = |told: &TableInfo| {
+        told.catalogue.sites().is_some_and(|sites| sites.chromosomes().any(|(name, _)| is_mitochondrial(name)))
+    };
+    let chromosome = if sites.iter().filter(|(_, told)| lists_it(told)).count() > 1 { "M" } else { "1" };
+    let remedy = |what| Failure::Work(format!("{what}: ask about each assembly by itself, with its own positions"));
+    let Assemblies { unknown, .. } = assembly::of(&sites, None, chromosome).map_err(remedy)?;
     if sites.len() > 1 {
         for url in unknown {
             output::say(format!(
@@ -113,15 +120,33 @@ fn check_assemblies(jobs: &[Job]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses every line of a list whose cell has too few places, and returns the sizes of the others.
-/// What is refused follows from the tables' public lists of sites, so it tells the servers nothing.
-fn refuse_small(jobs: &mut [Job], sizes: Sizes, least: usize) -> Sizes {
-    for asked in jobs.iter_mut().flat_map(|job| &mut job.asked) {
-        let Some(at) = &asked.at else { continue };
-        let Some(Err(few)) = sizes.get(at).map(|places| place::check_cell(at, *places, least)) else { continue };
-        asked.refuse(&few);
+/// The cell and number of sites of a question, if a server that gets it sees its cell.
+fn in_cell(jobs: &[Job], index: usize) -> Shows {
+    let of = |job: &Job| {
+        let asked = job.asked.get(index).filter(|asked| !asked.refused)?;
+        let at = asked.at.clone()?;
+        (job.shown(kind(asked)?) == Shown::Cell).then_some(at)
+    };
+    jobs.iter().find_map(of)
+}
+
+/// Refuses every line of a list whose cell has too few places, at the servers that would see the
+/// cell. Returns the cells and sizes of the others. What is refused follows from the tables' public
+/// lists of sites, so it tells the servers nothing.
+fn refuse_small(jobs: &mut [Job], sizes: Sizes, least: usize) -> (Vec<Shows>, Sizes) {
+    for job in jobs.iter_mut() {
+        for index in 0..job.asked.len() {
+            let asked = &job.asked[index];
+            let seen = kind(asked).is_some_and(|kind| job.shown(kind) == Shown::Cell);
+            let few = asked.at.as_ref().filter(|_| seen).and_then(|at| Some((at, *sizes.get(at)?)));
+            if let Some(Err(few)) = few.map(|(at, places)| place::check_cell(at, places, least)) {
+                job.asked[index].refuse(&few);
+            }
+        }
     }
-    sizes.into_iter().filter(|(_, places)| *places >= least).collect()
+    let count = jobs.first().map_or(0, |job| job.asked.len());
+    let list = (0..count).map(|index| in_cell(jobs, index)).collect();
+    (list, sizes.into_iter().filter(|(_, places)| *places >= least).collect())
 }
 
 impl Job {
@@ -169,6 +194,9 @@ impl Job {
         let kind = kind.or_else(|| at.map(|(_, length)| Kind::Windows(*length)));
         let shown = kind.map_or(Shown::Place, |kind| self.shown(kind));
         let missing = asked.map(|asked| Err(Failure::Work(asked.question.clone().err().unwrap_or_default())));
+        if asked.is_some_and(|asked| asked.refused) {
+            return missing;
+        }
         let fetched = match (shown, kind) {
             (Shown::Place, _) | (_, None) => {
                 let Some(question) = question else { return missing };

@@ -83,12 +83,15 @@ pub(crate) struct Asked {
     pub(crate) at: Option<(Coordinate, usize)>,
     /// The question, or the reason why this table has no answer.
     pub(crate) question: Result<OwnedQuestion, String>,
+    /// Set if this server gets nothing, not even a question without meaning: what is refused
+    /// follows from public facts alone.
+    pub(crate) refused: bool,
 }
 
 impl Asked {
-    /// Withdraws the question from the list, for this reason.
+    /// Withholds the question from this server, for this reason.
     pub(super) fn refuse(&mut self, why: &str) {
-        self.at = None;
+        self.refused = true;
         self.question = Err(match &self.question {
             Err(before) => before.clone(),
             Ok(_) => why.to_owned(),
@@ -98,7 +101,8 @@ impl Asked {
 
 /// All questions to a table with these sites, or to a table of keys.
 pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
-    let named = |(name, at, question): (&str, _, _)| vec![Asked { name: name.to_owned(), at, question }];
+    let named =
+        |(name, at, question): (&str, _, _)| vec![Asked { name: name.to_owned(), at, question, refused: false }];
     if let Some(key) = &arguments.key_value {
         return Ok(named((key, None, Ok(OwnedQuestion::Key(key.as_bytes().to_vec())))));
     }
@@ -179,7 +183,7 @@ fn of_file(path: &Path, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
         let number = all.len() + 1;
         let (at, question) = of_line(line, sites);
         let question = question.map_err(|what| format!("{}, line {number}: {what}", path.display()));
-        all.push(Asked { name: format!("question {number}"), at, question });
+        all.push(Asked { name: format!("question {number}"), at, question, refused: false });
         Ok(())
     })?;
     Ok(all)
@@ -262,7 +266,7 @@ fn of_sample(path: &Path, (region, absent): (&str, Absent), sites: &Sites) -> Re
         let alleles: Vec<bool> = alleles.into_iter().flatten().collect();
         let question = Ok(from(start, &alleles, sites).map_err(Failure::Work)?);
         let at = Coordinate::of(sites, start).map(|cell| (cell, length));
-        Ok(Asked { name: format!("haplotype {}", number + 1), at, question })
+        Ok(Asked { name: format!("haplotype {}", number + 1), at, question, refused: false })
     };
     haplotypes.into_iter().enumerate().map(one).collect()
 }

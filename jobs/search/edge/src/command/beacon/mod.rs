@@ -47,7 +47,8 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
         remotes.iter().try_for_each(|remote| check(remote, &arguments.place))?;
         let tables: Vec<_> = remotes.iter().map(|remote| (&*remote.url, remote.told())).collect();
-        let Assemblies { all, unknown } = assembly::of(&tables, arguments.assembly.as_deref())?;
+        let remedy = |what| Failure::Work(format!("{what}: start one Beacon for each assembly"));
+        let Assemblies { all, unknown } = assembly::of(&tables, arguments.assembly.as_deref(), "M").map_err(remedy)?;
         for url in &unknown {
             output::say(format!(
                 "{url}: the table does not record its assembly, so requests that name one are rejected: declare it \

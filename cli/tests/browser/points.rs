@@ -9,11 +9,18 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    alarms, busy, clip, enter, link, run_in_real_time, sees,
+    SLOW_US, alarms, busy, clip, enter, link, not_run, run_in_real_time, sees, signature_us,
     sound::{find, loud},
     support::Server,
     tap,
 };
+
+/// A thread that is busy for more percent of the time has no time left.
+const FULL_THREAD: f64 = 90.0;
+
+fn share_of_a_core(figures: &serde_json::Value) -> f64 {
+    figures["busy"].as_str().unwrap().parse().unwrap()
+}
 
 /// A speaking page sends 320 points every 20 ms and decrypts as many: at most 4.3 Mbit/s up and
 /// down. The test prints the share of a core. There is only one page, because two shared cores are
@@ -21,29 +28,33 @@ use super::{
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
-    run_in_real_time(
-        "a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take",
-        || async {
-            let server = Server::start(&[]);
-            let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
-            let mut ada = enter("alice.wav", &link, "Ada").await;
-            sees(&mut ada, 1).await;
-            sleep(Duration::from_secs(5)).await; // until the buffers have their length
-            let _ = tap(&mut ada).await;
-            busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
-            let (said, heard, _) = tap(&mut ada).await;
-            let figures = ada.value("({...document.getElementById('figures').dataset})").await;
-            println!("figures of elgamal-shared: {figures}");
-            assert!(said.seconds() > 5.0 && heard.seconds() > 5.0, "a packet every 20 ms, and as much is played");
-            let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
-            assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
-            for way in ["up", "down"] {
-                let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
-                assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
-            }
-            assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
-        },
-    );
+    const NAME: &str = "a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take";
+    run_in_real_time(NAME, || async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        sees(&mut ada, 1).await;
+        sleep(Duration::from_secs(5)).await; // until the buffers have their length
+        let _ = tap(&mut ada).await;
+        busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
+        let (said, heard, _) = tap(&mut ada).await;
+        let figures = ada.value("({...document.getElementById('figures').dataset})").await;
+        println!("figures of elgamal-shared: {figures}");
+        assert!(said.seconds() > 5.0 && heard.seconds() > 5.0, "a packet every 20 ms, and as much is played");
+        let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
+        let (sums, busy) = (sums.as_u64().unwrap(), share_of_a_core(&figures));
+        // one thread of a page decrypts, so a slow core is full while the other is idle
+        if sums <= 40 && busy > FULL_THREAD && signature_us() > SLOW_US {
+            let why = format!("{sums} sums a second fill {busy:.0} % of the page's core");
+            return not_run(NAME, &format!("too slow for real time: {why}"));
+        }
+        assert!(sums > 40, "{sums} sums a second are opened, with {busy:.0} % of a core");
+        for way in ["up", "down"] {
+            let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
+            assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
+        }
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
 }
 
 /// A page and a command line, which takes less of the cores than a second page.

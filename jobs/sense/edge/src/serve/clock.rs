@@ -5,10 +5,11 @@
 //! not believed at first: time goes on as a clock shows it that nobody can set. A clock that is
 //! right again within [`HOLD`] has closed nothing; one that stays is believed then, because a
 //! machine that slept shows the same jump. A clock that goes back is believed at once: it only
-//! delays windows.
+//! delays windows. A clock before 2026 was not set: what follows it is no jump.
 //!
 //! A jump while the server does not run is not seen.
 
+use super::commit::RELEASED_MS;
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -27,18 +28,21 @@ struct Believed {
 }
 
 /// A wall clock whose jumps ahead are believed late.
-#[derive(Default)]
-pub(super) struct ClosingClock(Mutex<Option<Believed>>);
+pub(super) struct ClosingClock(Mutex<Believed>);
 
 impl ClosingClock {
+    /// The clock of a server that starts now, when the wall clock shows `wall_ms`.
+    pub(super) fn new(now: Instant, wall_ms: u64) -> Self {
+        Self(Mutex::new(Believed { at: now, wall_ms, ahead_since: None }))
+    }
+
     /// The time in milliseconds since 1970 until which windows are closed, when the wall clock
     /// shows `wall_ms`.
     pub(super) fn until(&self, now: Instant, wall_ms: u64) -> u64 {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let believed = state.get_or_insert(Believed { at: now, wall_ms, ahead_since: None });
+        let mut believed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = now.saturating_duration_since(believed.at).as_millis() as u64;
         let expected = believed.wall_ms.saturating_add(passed);
-        if wall_ms.saturating_sub(expected) > CLOCK_STEP_MS {
+        if wall_ms.saturating_sub(expected) > CLOCK_STEP_MS && expected >= RELEASED_MS {
             let since = *believed.ahead_since.get_or_insert_with(|| {
                 let seconds = (wall_ms - expected) / 1000;
                 tracing::error!(
@@ -67,8 +71,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_wrong_for_less_than_an_hour_closes_no_window_early() {
-        let (start, clock) = (Instant::now(), ClosingClock::default());
-        let until = |ms: u64, wall_ms: u64| clock.until(start + Duration::from_millis(ms), wall_ms);
+        let start = Instant::now();
+        let clock = ClosingClock::new(start, RELEASED_MS + 1_000_000);
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let until = |ms: u64, wall_ms: u64| clock.until(at(ms), RELEASED_MS + wall_ms) - RELEASED_MS;
         assert_eq!(until(0, 1_000_000), 1_000_000);
         assert_eq!(until(60_000, 1_060_000 + CLOCK_STEP_MS), 1_060_000 + CLOCK_STEP_MS, "a correction");
         assert_eq!(until(120_000, 1_125_000), 1_125_000);
@@ -84,8 +90,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_stays_ahead_is_believed_after_an_hour_and_one_that_goes_back_at_once() {
-        let (start, clock) = (Instant::now(), ClosingClock::default());
-        let until = |ms: u64, wall_ms: u64| clock.until(start + Duration::from_millis(ms), wall_ms);
+        let start = Instant::now();
+        let clock = ClosingClock::new(start, RELEASED_MS + DAYS);
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let until = |ms: u64, wall_ms: u64| clock.until(at(ms), RELEASED_MS + wall_ms) - RELEASED_MS;
         assert_eq!(until(0, DAYS), DAYS);
         assert_eq!(until(1, 2 * DAYS), DAYS + 1, "the machine slept for three days");
         assert_eq!(until(HOUR, 2 * DAYS + HOUR), DAYS + HOUR);
@@ -93,5 +101,15 @@ mod tests {
         assert_eq!(until(HOUR + 2, 2 * DAYS + HOUR + 1), 2 * DAYS + HOUR + 1);
         assert_eq!(until(HOUR + 3, DAYS), DAYS);
         assert_eq!(until(2 * HOUR + 3, DAYS + HOUR), DAYS + HOUR);
+    }
+
+    #[test]
+    fn a_jump_before_the_first_question_is_held_and_a_clock_that_was_not_set_is_no_measure() {
+        let start = Instant::now();
+        let clock = ClosingClock::new(start, RELEASED_MS + DAYS);
+        assert_eq!(clock.until(start + HOLD, RELEASED_MS + 3 * DAYS), RELEASED_MS + DAYS + HOUR);
+        // a machine without a battery starts in 1970, and is right a minute later
+        let unset = ClosingClock::new(start, 5_000);
+        assert_eq!(unset.until(start + Duration::from_secs(60), RELEASED_MS + DAYS), RELEASED_MS + DAYS);
     }
 }

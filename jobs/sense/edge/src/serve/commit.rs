@@ -38,7 +38,7 @@ const GROUP_BYTES: usize = 16 << 20;
 const RECALLED_BYTES: u64 = 128 << 20;
 /// 2026-01-01T00:00:00Z in milliseconds since 1970. This release was made after it, so a clock that
 /// shows an earlier time was not set: a machine without a battery for its clock starts in 1970.
-const RELEASED_MS: u64 = 1_767_225_600_000;
+pub(super) const RELEASED_MS: u64 = 1_767_225_600_000;
 /// Milliseconds of a year.
 const YEAR_MS: u64 = 31_556_952_000;
 
@@ -251,8 +251,8 @@ impl Writer {
     fn judge(&self, mut seen: FrameHistory, group: Vec<Batch>, wall_ms: u64) -> Judged {
         let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
         let mut stamped: BTreeMap<Stamp, Vec<u8>> = BTreeMap::new();
-        // a clock that was not set is no measure
-        let now = wall_ms.max(RELEASED_MS) / 1000;
+        // a clock that was not set is no measure: no frame is ahead of it
+        let now = if wall_ms < RELEASED_MS { u64::MAX } else { wall_ms / 1000 };
         for Batch { frames, checked, came_ms, answer } in group {
             // the time of a clock that was not set is replaced
             let came_ms = came_ms.map(|came_ms| came_ms.max(RELEASED_MS));
@@ -481,6 +481,8 @@ mod tests {
         assert_eq!(send(1_000_000_000, 0, wall), (1, 0), "readings of 2001, from a file");
         // the server's own clock is in 1970: it is no measure
         assert_eq!(send(RELEASED_MS / 1000, 0, 5_000), (1, 0));
+        assert_eq!([send(now + 7200, 0, 5_000), send(now + 9 * 86_400, 0, 5_000)], [(1, 0); 2], "readings of today");
+        assert_eq!(send(0, 0, 5_000), (0, 1));
         let hour = |from: u64| store.times(1000 * from, 1000 * (from + 1), 9).unwrap().len();
         assert_eq!([hour(now), hour(now - 3600), hour(now + 3 * 86_400), hour(1_000_000_000)], [1; 4]);
         let mut records = Vec::new();

@@ -244,6 +244,8 @@ struct Shared {
     kept: WaitingMessages,
     /// Messages of the broker of which no frame was stored, and none was stored before.
     letters: AtomicU64,
+    /// Messages of the broker that were longer than a batch of frames.
+    long: AtomicU64,
     /// This server's name at the broker; empty without a broker.
     mqtt_name: String,
     options: SenseOptions,
@@ -258,6 +260,15 @@ impl Shared {
     fn count_letter(&self, counts: &IngestCounts) {
         if counts.taken + counts.duplicate == 0 && self.letters.fetch_add(1, Relaxed) == 0 {
             tracing::warn!("the broker delivered a message without a frame that this server takes; all are counted");
+        }
+    }
+
+    /// Counts a message of the broker that is longer than a batch of frames.
+    fn count_long(&self) {
+        if self.long.fetch_add(1, Relaxed) == 0 {
+            tracing::warn!(
+                "the broker delivered a message that is longer than a batch (--sense-batch); all are counted"
+            );
         }
     }
 
@@ -295,6 +306,7 @@ impl Sense {
         let shared = Shared {
             kept,
             letters: AtomicU64::default(),
+            long: AtomicU64::default(),
             mqtt_name,
             fleets: RwLock::new(fleets),
             passing,
@@ -305,7 +317,7 @@ impl Sense {
             turns: Turns::new(options.queue, bounds.share),
             messages: Turns::new(MESSAGES, bounds.share),
             questions: Turns::new(1, bounds.share),
-            closing: ClosingClock::default(),
+            closing: ClosingClock::new(Instant::now(), now_ms()),
             empty: AtomicU64::default(),
             registered: Mutex::default(),
             disk: Disk::folder("what key holders send", &options.folder),

@@ -10,6 +10,8 @@ use tobari_sense_edge::serve::{MqttError, publish};
 /// The broker, which ends when this is dropped.
 pub struct Broker {
     child: Child,
+    file: String,
+    port: u16,
     /// Its URL.
     pub url: String,
 }
@@ -25,14 +27,26 @@ impl Broker {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         // as root, mosquitto would become another user, who may read nothing here
         let file = place.write("broker.conf", &format!("user root\nlistener {port} 127.0.0.1\n{settings}"));
-        let mut command = Command::new("mosquitto");
-        let Ok(child) = command.args(["-c", &file]).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        let Some(child) = run(&file) else {
             not_run(test, "no mosquitto on PATH");
             return None;
         };
-        let broker = Self { child, url: format!("{scheme}://localhost:{port}") };
-        until("a broker that listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let broker = Self { child, file, port, url: format!("{scheme}://localhost:{port}") };
+        broker.listens();
         Some(broker)
+    }
+
+    /// Ends the broker as an operator does, and starts it again.
+    pub fn restart(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap();
+        self.child = run(&self.file).unwrap();
+        self.listens();
+    }
+
+    fn listens(&self) {
+        until("a broker that listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
     /// Publishes messages, without a login.
@@ -40,6 +54,10 @@ impl Broker {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(publish(&self.url.parse().unwrap(), topic, messages))
     }
+}
+
+fn run(file: &str) -> Option<Child> {
+    Command::new("mosquitto").args(["-c", file]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
 }
 
 impl Drop for Broker {

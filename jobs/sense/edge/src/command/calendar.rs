@@ -11,7 +11,7 @@ use tobari_sense::question::Window;
 /// The first year of windows. Frames of before 2001 are refused.
 const FROM: i32 = 2001;
 
-/// The first year without windows.
+/// The first year in which no window begins.
 pub(super) const UNTIL: i32 = 2045;
 
 /// The steps of windows.
@@ -66,9 +66,11 @@ fn between(step: &Step, zone: &impl TimeZone) -> Vec<u64> {
     let mut bounds = Vec::new();
     // the first day of 2001 was a Monday
     let mut day = NaiveDate::from_ymd_opt(FROM, 1, 1);
-    while let Some(date) = day.filter(|date| date.year() < UNTIL) {
+    while let Some(date) = day {
         bounds.extend(midnight(date, zone));
+        // the last bound is the end of the last window
         day = match step {
+            _ if date.year() >= UNTIL => None,
             Step::Days(days) => date.checked_add_days(Days::new(*days)),
             Step::Months(months) => date.checked_add_months(Months::new(*months)),
         };
@@ -110,12 +112,12 @@ mod tests {
         // where midnight itself is left out: the 4th of November 2018 began at one o'clock
         let brazil = of("length = \"1d\"\nzone = \"America/Sao_Paulo\"").unwrap();
         assert_eq!(hours(&brazil, 1_541_300_400), Some(23));
-        assert_eq!(of("length = \"1d\"\nzone = \"Asia/Tokyo\"").unwrap().len(), 16_071, "days of 44 years");
+        assert_eq!(of("length = \"1d\"\nzone = \"Asia/Tokyo\"").unwrap().len(), 16_072, "days of 44 years");
         assert!(berlin.len() <= tobari_sense::order::MAX_BOUNDS);
         // Samoa went from the 29th to the 31st of December 2011: the 29th has 24 hours, and no
         // window is empty
         let samoa = of("length = \"1d\"\nzone = \"Pacific/Apia\"").unwrap();
-        assert_eq!((samoa.len(), hours(&samoa, 1_325_152_800)), (16_070, Some(24)));
+        assert_eq!((samoa.len(), hours(&samoa, 1_325_152_800)), (16_071, Some(24)));
         assert!(samoa.is_sorted_by(|a, b| a < b));
     }
 
@@ -124,7 +126,13 @@ mod tests {
         let weeks = of("length = \"1w\"\nzone = \"Europe/Berlin\"").unwrap();
         assert_eq!(hours(&weeks, 1_774_220_400), Some(167), "from Monday, 2026-03-23");
         let months = of("length = \"1mo\"").unwrap();
-        assert_eq!(months.len(), 528);
+        assert_eq!(months.len(), 529);
+        // December of 2044, and the week over the end of the year
+        assert_eq!(
+            [hours(&months, 2_364_163_200), months.last().copied().map(|ms| ms / 1000)],
+            [Some(744), Some(2_366_841_600)]
+        );
+        assert_eq!(weeks.last(), Some(&2_366_924_400_000), "Monday, 2045-01-02");
         // February of 2024, of 2026, and July
         assert_eq!(
             [1_706_745_600, 1_769_904_000, 1_782_864_000].map(|start| hours(&months, start)),

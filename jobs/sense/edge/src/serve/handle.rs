@@ -454,7 +454,8 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
     }
     let help = "MQTT messages of which nothing was stored, by reason.";
     let mut letters = metrics.counter("tobari_sense_dead_letters_total", help);
-    letters.add(&[("reason", "no-fleet")], dropped);
+    letters.add(&[("reason", "unregistered")], dropped);
+    letters.add(&[("reason", "too-long")], sense.shared.long.load(Relaxed));
     letters.add(&[("reason", "frames")], sense.shared.letters.load(Relaxed));
     let help = "MQTT messages that wait for their fleet.";
     metrics.gauge("tobari_sense_unregistered_messages_waiting", help).set(waiting);

@@ -247,11 +247,6 @@ impl WaitingMessages {
         self.state().drop_one("its topic names no fleet");
     }
 
-    /// Counts a message that is longer than a batch of frames.
-    pub(super) fn too_long(&self) {
-        self.state().drop_one("it is longer than a batch of frames (--sense-batch)");
-    }
-
     /// Fleets with waiting messages.
     pub(super) fn fleets(&self) -> BTreeSet<FleetName> {
         self.state().waiting.keys().map(|key| key.0).collect()

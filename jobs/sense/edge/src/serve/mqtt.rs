@@ -7,8 +7,9 @@
 //! fleet is acknowledged once it is on the disk itself ([`super::kept`]). The broker delivers a
 //! message that could not be stored again on the next connection. So the server disconnects while
 //! the disk accepts nothing, and reconnects when it accepts frames again. The broker keeps the
-//! session for a day, so a server that restarts misses nothing. (A broker of MQTT 3.1.1 keeps it as
-//! long as it likes.) The broker sees frames, their senders and their times.
+//! session for a day, so a server that restarts misses nothing that the broker keeps. (A broker of
+//! MQTT 3.1.1 keeps it as long as it likes; many keep a limited number of messages.) The broker
+//! sees frames, their senders and their times.
 //!
 //! A message of which nothing can be stored is acknowledged too, and counted as a dead letter: else
 //! it would come again for ever, and [`AT_ONCE`] such messages would stop all others.
@@ -34,7 +35,7 @@ use tobari_octets::{hex, unhex_lower};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinHandle,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout, timeout_at},
 };
 
 const TOPICS: &str = "tobari/+/#";
@@ -62,6 +63,9 @@ pub enum MqttError {
     /// The broker rejected a message.
     #[error("the broker rejects this fleet's messages: allow the topics tobari/FLEET/# for this login")]
     Refused,
+    /// The broker rejected a message for another reason.
+    #[error("the broker rejects a message ({0}): look at the broker's limits, then send again")]
+    Rejected(String),
     /// The broker would lose a message.
     #[error(
         "no server has subscribed at the broker, which would lose the frames: start \
@@ -90,12 +94,15 @@ pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -
             return Err(MqttError::Refused);
         }
     }
+    // a broker that only answers pings is silent, too
+    let mut limit = tokio::time::Instant::now() + PATIENCE;
     while left > 0 {
-        let event = timeout(PATIENCE, events.next()).await.map_err(|_| MqttError::Silent)?;
+        let event = timeout_at(limit, events.next()).await.map_err(|_| MqttError::Silent)?;
         match event.map_err(MqttError::Away)? {
-            LinkEvent::Sent(Ok(())) => left -= 1,
+            LinkEvent::Sent(Ok(())) => (left, limit) = (left - 1, tokio::time::Instant::now() + PATIENCE),
             LinkEvent::Sent(Err(Rejected::Nobody)) => return Err(MqttError::Nobody),
             LinkEvent::Sent(Err(Rejected::Login)) => return Err(MqttError::Refused),
+            LinkEvent::Sent(Err(Rejected::Other(reason))) => return Err(MqttError::Rejected(reason)),
             _ => {}
         }
     }
@@ -273,7 +280,7 @@ async fn store(
             }
             Ok(reason @ (Checked::Nobodys | Checked::TooLong)) => {
                 match reason {
-                    Checked::TooLong => sense.shared.kept.too_long(),
+                    Checked::TooLong => sense.shared.count_long(),
                     _ => sense.shared.kept.nobodys(),
                 }
                 let _ = acks.send(receipt);
@@ -379,7 +386,8 @@ async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<K
 /// Acknowledges messages to the broker, in a task that holds no place, since an acknowledgement
 /// waits for the connection. If a broker sends more messages at once than the limit, the connection
 /// is not served until a place is free. What came on an earlier connection comes again, and is
-/// acknowledged then.
+/// acknowledged then. (In the moment in which a connection ends, an acknowledgement may still go to
+/// the next one: the client then ends that one too.)
 async fn acknowledge(client: Client, mut stored: mpsc::UnboundedReceiver<NumberedReceipt>, now: Arc<AtomicU64>) {
     while let Some((connection, receipt)) = stored.recv().await {
         if connection == now.load(Relaxed) {

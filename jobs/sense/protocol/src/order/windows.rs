@@ -91,7 +91,7 @@ impl Windows {
     /// The beginnings of all windows to which a time belongs. There is none between windows that do
     /// not meet.
     pub fn of(&self, time_ms: u64) -> impl Iterator<Item = u64> + use<'_> {
-        let next = move |start: &u64| Some(self.next(*start));
+        let next = move |start: &u64| Some(self.next(*start)).filter(|next| next > start);
         std::iter::successors(Some(self.first(time_ms)), next).take_while(move |start| *start <= time_ms)
     }
 }

@@ -12,6 +12,9 @@ use std::{io, time::Duration};
 /// Pings of the broker, in seconds.
 const KEEP_ALIVE: u16 = 30;
 
+/// The time limit for a connection with a broker, with its handshakes.
+const CONNECT: Duration = Duration::from_secs(20);
+
 /// What a link is for.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Use {
@@ -58,12 +61,13 @@ pub(in super::super) enum LinkEvent {
 }
 
 /// Why a broker did not take a message.
-#[derive(Clone, Copy)]
 pub(in super::super) enum Rejected {
     /// No client has subscribed: the message is lost.
     Nobody,
     /// The login may not publish there.
     Login,
+    /// Another reason, in the broker's words.
+    Other(String),
 }
 
 /// The sending half of a link.
@@ -76,7 +80,11 @@ pub(in super::super) enum Client {
 /// The receiving half of a link, which also does the work of both.
 pub(in super::super) enum Events {
     V3(Box<v3::EventLoop>),
-    V5(Box<v5::EventLoop>),
+    V5 {
+        events: Box<v5::EventLoop>,
+        /// Whether the broker has accepted the connection.
+        accepted: bool,
+    },
 }
 
 /// A link with a broker under this name. Nothing is sent until events are awaited.
@@ -89,21 +97,23 @@ pub(in super::super) fn link(broker: &MqttBroker, name: &str, capacity: usize, o
             let mut options = v3::MqttOptions::new(name, place);
             options.set_keep_alive(KEEP_ALIVE).set_socket_connector(connect);
             match of {
-                Use::Publish(bytes) => options.set_clean_session(true).set_max_packet_size(RECEIVED, bytes + 1024),
-                Use::Listen { .. } => {
-                    options.set_ack_mode(v3::AckMode::Manual);
-                    options.set_clean_session(false).set_max_packet_size(RECEIVED, 1024)
-                }
+                Use::Publish(_) => options.set_clean_session(true),
+                Use::Listen { .. } => options.set_clean_session(false).set_ack_mode(v3::AckMode::Manual),
             };
+            // the second limit holds for all packets that are sent, with the login among them
+            options.set_max_packet_size(RECEIVED, RECEIVED);
             if let Some((user, password)) = login {
                 options.set_credentials(user, password.as_bytes().to_vec());
             }
-            let (client, events) = v3::AsyncClient::builder(options).capacity(capacity).build();
+            let (client, mut events) = v3::AsyncClient::builder(options).capacity(capacity).build();
+            let mut network = v3::NetworkOptions::new();
+            network.set_connection_timeout(CONNECT.as_secs());
+            events.set_network_options(network);
             (Client::V3(client), Events::V3(Box::new(events)))
         }
         MqttVersion::V5 => {
             let mut options = v5::MqttOptions::new(name, place);
-            options.set_keep_alive(KEEP_ALIVE).set_socket_connector(connect);
+            options.set_keep_alive(KEEP_ALIVE).set_socket_connector(connect).set_connect_timeout(CONNECT);
             match of {
                 Use::Publish(bytes) => {
                     options.set_clean_start(true).set_max_packet_size(Some(bytes as u32 + 1024));
@@ -121,7 +131,7 @@ pub(in super::super) fn link(broker: &MqttBroker, name: &str, capacity: usize, o
                 options.set_credentials(user, password.as_bytes().to_vec());
             }
             let (client, events) = v5::AsyncClient::builder(options).capacity(capacity).build();
-            (Client::V5(client), Events::V5(Box::new(events)))
+            (Client::V5(client), Events::V5 { events: Box::new(events), accepted: false })
         }
     }
 }
@@ -171,7 +181,7 @@ impl Events {
     pub(in super::super) fn cut(&mut self) {
         match self {
             Self::V3(events) => events.clean(),
-            Self::V5(events) => events.clean(),
+            Self::V5 { events, .. } => events.clean(),
         }
     }
 
@@ -182,7 +192,13 @@ impl Events {
     pub(in super::super) async fn next(&mut self) -> Result<LinkEvent, String> {
         match self {
             Self::V3(events) => events.poll().await.map(of_v3).map_err(|error| reason_of_v3(&error)),
-            Self::V5(events) => events.poll().await.map(of_v5).map_err(|error| reason_of_v5(&error)),
+            Self::V5 { events, accepted } => match events.poll().await.map(of_v5) {
+                Ok(event) => {
+                    *accepted |= matches!(event, LinkEvent::Connected);
+                    Ok(event)
+                }
+                Err(error) => Err(reason_of_v5(&error, std::mem::take(accepted))),
+            },
         }
     }
 }
@@ -214,7 +230,8 @@ fn of_v5(event: v5::Event) -> LinkEvent {
         v5::Packet::PubAck(ack) => LinkEvent::Sent(match ack.reason {
             v5::PubAckReason::Success => Ok(()),
             v5::PubAckReason::NoMatchingSubscribers => Err(Rejected::Nobody),
-            _ => Err(Rejected::Login),
+            v5::PubAckReason::NotAuthorized => Err(Rejected::Login),
+            other => Err(Rejected::Other(format!("{other:?}"))),
         }),
         v5::Packet::SubAck(ack) if !matches!(ack.return_codes[..], [v5::SubscribeReasonCode::Success(_)]) => {
             LinkEvent::Unsubscribed
@@ -231,21 +248,39 @@ fn of_v5(event: v5::Event) -> LinkEvent {
     }
 }
 
-const LOGIN: &str = "the broker rejects the login or the client's name";
+/// Why a broker refused a connection, from its code.
+fn refusal(code: &str) -> String {
+    match code {
+        _ if code.contains("ProtocolVersion") => {
+            "the broker does not speak this version of MQTT: choose the other one (--mqtt-version, --sense-mqtt-version)"
+                .to_owned()
+        }
+        "BadClientId" | "ClientIdentifierNotValid" | "BadUserNamePassword" | "NotAuthorized" => {
+            format!("the broker rejects the login or the client's name ({code})")
+        }
+        _ => format!("the broker refuses the connection ({code}): try again later"),
+    }
+}
 
 fn reason_of_v3(error: &v3::ConnectionError) -> String {
     match error {
         v3::ConnectionError::Io(error) | v3::ConnectionError::MqttState(v3::StateError::Io(error)) => of_io(error),
-        v3::ConnectionError::ConnectionRefused(code) => format!("{LOGIN} ({code:?})"),
+        v3::ConnectionError::ConnectionRefused(code) => refusal(&format!("{code:?}")),
         other => of_text(other.to_string()),
     }
 }
 
-fn reason_of_v5(error: &v5::ConnectionError) -> String {
+fn reason_of_v5(error: &v5::ConnectionError, accepted: bool) -> String {
     match error {
+        // the refusal of version 3.1.1 is shorter than that of version 5
+        v5::ConnectionError::MqttState(v5::StateError::ConnectionAborted) if !accepted => {
+            "the broker closed the connection before it accepted it: it may know MQTT 3.1.1 only (--mqtt-version, \
+             --sense-mqtt-version)"
+                .to_owned()
+        }
         v5::ConnectionError::Io(error) | v5::ConnectionError::MqttState(v5::StateError::Io(error)) => of_io(error),
         v5::ConnectionError::ConnectionRefused(code)
-        | v5::ConnectionError::MqttState(v5::StateError::ConnFail { reason: code }) => format!("{LOGIN} ({code:?})"),
+        | v5::ConnectionError::MqttState(v5::StateError::ConnFail { reason: code }) => refusal(&format!("{code:?}")),
         v5::ConnectionError::MqttState(v5::StateError::ServerDisconnect { reason_code, .. }) => {
             format!("the broker ended the connection ({reason_code:?})")
         }
@@ -257,6 +292,11 @@ fn reason_of_v5(error: &v5::ConnectionError) -> String {
 fn of_text(error: String) -> String {
     match error.rsplit_once("received fatal alert: ") {
         Some((_, alert)) => format!("the broker ended TLS ({alert}): it may expect a certificate of this client"),
+        None if error.to_ascii_lowercase().contains("size limit exceeded") => format!(
+            "the broker sent a message of more than {} MiB, and will send it again: set its limit of a message lower, \
+             and remove the message there",
+            RECEIVED >> 20
+        ),
         None => error,
     }
 }

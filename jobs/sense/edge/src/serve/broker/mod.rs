@@ -4,17 +4,13 @@ mod link;
 
 pub(super) use link::{Client, LinkEvent, MqttMessage, PATIENCE, Receipt, Rejected, Use, link};
 
-use std::{io, time::Duration};
+use std::io;
 use tobari_client::{ClientIdentity, ClientTls, mutual_config, open_tls};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    time::timeout,
 };
 use zeroize::Zeroizing;
-
-/// The time limit for a connection with a broker, with its handshake.
-const CONNECT: Duration = Duration::from_secs(20);
 
 /// The version of MQTT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,17 +129,14 @@ impl MqttBroker {
     /// Connects. The files of certificates are read each time, so renewed ones need no restart.
     ///
     /// # Errors
-    /// An error without the broker's address.
+    /// An error without the broker's address. That of a certificate for another name has the name.
     pub(super) async fn connect(self) -> io::Result<Box<dyn Stream>> {
-        let connect = async {
-            let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-            stream.set_nodelay(true)?;
-            let Some(BrokerTls { trust, identity }) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
-            let config = mutual_config(trust, identity.as_ref(), "the broker").map_err(io::Error::other)?;
-            let stream = open_tls(&self.host, stream, config).await;
-            Ok(Box::new(stream.map_err(io::Error::other)?) as Box<dyn Stream>)
-        };
-        timeout(CONNECT, connect).await?
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        let Some(BrokerTls { trust, identity }) = &self.tls else { return Ok(Box::new(stream)) };
+        let config = mutual_config(trust, identity.as_ref(), "the broker").map_err(io::Error::other)?;
+        let stream = open_tls(&self.host, stream, config).await;
+        Ok(Box::new(stream.map_err(io::Error::other)?))
     }
 }
 

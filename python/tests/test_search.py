@@ -55,35 +55,83 @@ def test_counts_of_haplotypes_equal_those_of_numpy(client, how):
         assert (found.count or 0, found.present) == (plain, plain > 0)
 
 
-def test_every_place_of_a_cell_shows_the_server_the_same():
+class Watched:
+    """A server, with everything that a client lets it see: each call, its lengths, and what names a layout."""
+
+    def __init__(self, server):
+        self.server, self.seen, self.names = server, [], []
+
+    def __getattr__(self, name):
+        found = getattr(self.server, name)
+        if not callable(found) or name in ("client",):
+            return found
+
+        def call(*args):
+            self.seen.append((name, *(self.shown(name, arg) for arg in args)))
+            return found(*args)
+
+        return call
+
+    def shown(self, name, arg):
+        if isinstance(arg, str):
+            return arg
+        if not isinstance(arg, bytes):
+            return arg.set
+        named = b""
+        if name == "answer_hidden":
+            named = arg[:51]
+            # a server draws the names of its layouts
+            if named not in self.names:
+                self.names.append(named)
+        return (len(arg), self.names.index(named) if named else None)
+
+
+#: Sites of one cell: listed ones, one that the table does not list, and one without room for four alleles.
+ALIKE = ["chr20:1000", "chr20:1170", "chr20:1360", "chr20:1003", "chr20:1390"]
+
+
+def history(site, servers):
+    """What servers see of questions about a site, asked again and again by a client that comes back."""
+    client, seen = search.Client(), []
+    for server in servers:
+        watched = Watched(server)
+        for _ in range(2):
+            try:
+                found = client.ask(watched, site=site, alleles="0101", least_places=30).count
+            except tobari.Error as error:
+                found = str(error)
+        seen.append((watched.seen, found))
+        client = search.Client.from_bytes(client.to_bytes())
+    return [calls for calls, _ in seen], seen[-1][1]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_sites_of_a_cell_that_are_listed_or_not_show_the_server_the_same_in_a_whole_history(labels):
     _, table = panel()
-    server, client, seen = search.Server(table), search.Client(), set()
+    seen, found = zip(*(history(site, [search.Server(table, labels=labels) for _ in range(2)]) for site in ALIKE))
+    assert len(seen[0][0]) >= 4 and all(one == seen[0] for one in seen)
+    assert list(found[:3]) == [table.count(site=site, alleles="0101") or None for site in ALIKE[:3]]
+    assert "expected the position of a site" in found[3] and "4 sites" in found[4]
 
-    class Spy(search.Server):
-        def __init__(self):
-            self.__dict__ = server.__dict__
-            self.asked = 0
 
-        def answer_hidden(self, query, key):
-            self.asked += 1
-            seen.add((query[:51], len(query)))
-            return super().answer_hidden(query, key)
+def test_sites_of_a_whole_table_that_are_listed_or_not_show_the_server_the_same(serve, tmp_path):
+    _, table = panel()
+    (tmp_path / "panel.tsi").write_bytes(table.to_bytes())
+    for mode in ([], ["--malicious"]):
+        url = serve("--search", tmp_path / "panel.tsi", "--hidden", "4", *mode)
+        seen, found = zip(*(history(site, [search.Remote(url), search.Remote(url)]) for site in ALIKE))
+        assert len(seen[0][0]) >= 3 and all(one == seen[0] for one in seen)
+        assert found[0] == (table.count(site=ALIKE[0], alleles="0101") or None) and "4 sites" in found[4]
 
-    spy = Spy()
-    for site in (0, 17, 36):
-        client.ask(spy, site=f"chr20:{1000 + 10 * site}", alleles="0101", least_places=37)
-    assert len(seen) == 1
-    # a site that the table does not list, and one without room for the alleles, look the same
-    before = spy.asked
-    for site, why in [("chr20:1003", "expected the position of a site"), ("chr20:1390", "4 sites")]:
-        with pytest.raises(tobari.Error, match=why):
-            client.ask(spy, site=site, alleles="0101", least_places=37)
-    assert (len(seen), client.ask(server, site="chr20:1000", alleles="0101", least_places=37).present) == (1, True)
-    assert spy.asked == before + 2
+
+def test_a_cell_with_too_few_places_is_not_asked():
+    _, table = panel()
+    watched, client = Watched(search.Server(table)), search.Client()
     with pytest.raises(tobari.Error, match="the cell 20:1-1000000 has 37 places for 4 sites, fewer than 38.*public=True"):
-        client.ask(spy, site="chr20:1000", alleles="0101", least_places=38)
+        client.ask(watched, site="chr20:1000", alleles="0101", least_places=38)
     with pytest.raises(tobari.Error, match="longest together with public"):
-        client.ask(spy, site="chr20:1000", alleles="0101", longest=True)
+        client.ask(watched, site="chr20:1000", alleles="0101", longest=True)
+    assert watched.seen == []
 
 
 def test_a_table_that_is_replaced_and_a_key_that_is_used_up_are_asked_again():

@@ -448,33 +448,42 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
 }
 
 /// A server that spoils answers cannot see from the requests whether an answer could be read:
-/// neither within a run nor from the number of questions.
+/// neither within a run nor from the number of questions. This holds in a cell, in the whole table,
+/// and with labels.
 #[test]
 fn answers_that_cannot_be_read_change_no_request_of_a_list() {
     let place = Place::new();
     let panel = table(&place, "panel", |_| false);
-    let server = Server::start(&["--search", &panel]);
-    let tap = Tap::to(&server.address());
     let lines: String = (0..24).map(|i| format!("20:{}\t0{}\n", wide(i % 9 + 12 * (i % 2)), i % 2)).collect();
     let queries = place.write("queries", &lines);
-    let ask = || {
-        let done = place.query(&tap.url, &["--queries", &queries, "--least-places", "9", "--parallel", "4"]);
-        let mut requests = seen_at(&tap);
-        requests.sort();
-        let told = String::from_utf8(done.stdout).unwrap();
-        let errors = told.lines().filter(|line| line.contains("\"error\"")).count();
-        (requests, errors, told.lines().count())
-    };
-    // the first run registers the key and reads the table
-    ask();
-    let (good, errors, lines) = ask();
-    assert_eq!((errors, lines), (0, 24));
-    assert_eq!(good.iter().filter(|(.., named)| !named.is_empty()).count(), 24);
-    tap.spoil(true);
-    let (spoiled, errors, lines) = ask();
-    assert!(errors >= 20 && lines == 24, "{errors} of {lines} answers are spoiled");
-    assert_eq!(spoiled, good);
-    // nor does the next run behave otherwise
-    tap.spoil(false);
-    assert_eq!(ask(), (good, 0, 24));
+    for mode in [&[][..], &["--hidden"], &["--malicious"], &["--hidden", "--malicious"]] {
+        let serves: &[&str] = match mode.first() {
+            Some(&"--hidden") => &["--hidden", "2"],
+            _ => &[],
+        };
+        let labels: &[&str] = if mode.contains(&"--malicious") { &["--malicious"] } else { &[] };
+        let server = Server::start(&[&["--search", &panel], serves, labels].concat());
+        let tap = Tap::to(&server.address());
+        let ask = || {
+            let how = ["--queries", &queries, "--least-places", "9", "--parallel", "4"];
+            let done = place.query(&tap.url, &[&how[..], mode].concat());
+            let mut requests = seen_at(&tap);
+            requests.sort();
+            let told = String::from_utf8(done.stdout).unwrap();
+            let errors = told.lines().filter(|line| line.contains("\"error\"")).count();
+            (requests, errors, told.lines().count())
+        };
+        // the first run registers the key and reads the table
+        ask();
+        let (good, errors, lines) = ask();
+        assert_eq!((errors, lines), (0, 24), "{mode:?}");
+        assert_eq!(good.iter().filter(|(.., named)| !named.is_empty()).count(), 24, "{mode:?}");
+        tap.spoil(true);
+        let (spoiled, errors, lines) = ask();
+        assert!(errors >= 20 && lines == 24, "{mode:?}: {errors} of {lines} answers are spoiled");
+        assert_eq!(spoiled, good, "{mode:?}");
+        // nor does the next run behave otherwise
+        tap.spoil(false);
+        assert_eq!(ask(), (good, 0, 24), "{mode:?}");
+    }
 }

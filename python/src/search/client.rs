@@ -182,22 +182,27 @@ impl Catalogue {
     ) -> PyResult<HiddenQuestion> {
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
         let labels = self.labels.is_some();
-        if let (None, Some(site), Some(alleles)) = (&key, site, alleles) {
-            let AboutSite { prepared, cell, question } =
-                short(py, || AboutSite::new(&self.catalogue, site, alleles, whole).map_err(failed))?;
-            return Ok(HiddenQuestion::new(
-                prepared,
-                question,
-                labels,
-                (cell.map(|cell| cell.to_string()), granularity),
-            ));
-        }
-        let asked = Asked::new(key, site, alleles, self.catalogue.sites())?;
-        let question = asked.borrow();
-        let prepared = short(py, || {
-            HiddenPrepared::new(&self.catalogue, Kind::of(&question), None, Some(&question)).map_err(failed)
-        })?;
-        Ok(HiddenQuestion::of_key(prepared, asked, labels, granularity))
+        let sites = self.catalogue.sites();
+        let (prepared, asked, cell) = match (&key, site, alleles) {
+            (None, Some(site), Some(alleles)) => {
+                let AboutSite { prepared, cell, question } =
+                    short(py, || AboutSite::new(&self.catalogue, site, alleles, whole).map_err(failed))?;
+                let asked = match question {
+                    Ok(_) => Ok(Asked::new(None, Some(site), Some(alleles), sites)?),
+                    Err(why) => Err(why),
+                };
+                (prepared, asked, cell.map(|cell| cell.to_string()))
+            }
+            _ => {
+                let asked = Asked::new(key, site, alleles, sites)?;
+                let question = asked.borrow();
+                let prepared = short(py, || {
+                    HiddenPrepared::new(&self.catalogue, Kind::of(&question), None, Some(&question)).map_err(failed)
+                })?;
+                (prepared, Ok(asked), None)
+            }
+        };
+        Ok(HiddenQuestion::new(prepared, asked, labels, (cell, granularity)))
     }
 
     fn __repr__(&self) -> String {

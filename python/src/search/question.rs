@@ -21,7 +21,6 @@ use tobari_search::oprf::function::Blinding;
 use tobari_search::question;
 use tobari_search::question::labelled::{Labels, PreparedLabelled};
 use tobari_search::server::Granularity;
-use tobari_search::table::Question;
 
 /// A client's name on a server.
 fn named(client: &[u8]) -> PyResult<[u8; CLIENT_BYTES]> {
@@ -58,25 +57,13 @@ pub(super) struct HiddenQuestion {
 }
 
 impl HiddenQuestion {
-    /// A question about a site.
     pub(super) fn new(
         prepared: HiddenPrepared,
-        question: Result<Question<'static>, String>,
+        asked: Result<Asked, String>,
         labels: bool,
         (cell, granularity): (Option<String>, Granularity),
     ) -> Self {
-        let asked = question.map(|question| {
-            Arc::new(match question {
-                Question::Window { start, length, pattern } => Asked::Window { start, length, pattern },
-                Question::Key(key) => Asked::Key(key.to_vec()),
-            })
-        });
-        Self { prepared, asked, labels, cell, granularity }
-    }
-
-    /// A question about a key.
-    pub(super) fn of_key(prepared: HiddenPrepared, asked: Asked, labels: bool, granularity: Granularity) -> Self {
-        Self { prepared, asked: Ok(Arc::new(asked)), labels, cell: None, granularity }
+        Self { prepared, asked: asked.map(Arc::new), labels, cell, granularity }
     }
 
     fn waits(&self) -> bool {

@@ -46,6 +46,8 @@ struct World {
     table: [u8; 32],
     /// Whether the table is served with labels.
     labels: bool,
+    /// Everything that the client let the server see: what it is, and the bytes of it.
+    seen: Vec<(String, usize)>,
 }
 
 /// Serves a table, and questions of one and of four sites with the place hidden in the whole table;
@@ -83,7 +85,11 @@ impl World {
         for wrong in [&[][..], &told[..7], &told[..told.len() - 1]] {
             assert!(searcher.take(wrong).is_err());
         }
-        Self { desk, searcher, registered: Vec::new(), table: table.name, labels }
+        Self { desk, searcher, registered: Vec::new(), table: table.name, labels, seen: Vec::new() }
+    }
+
+    fn sees(&mut self, what: impl Into<String>, bytes: &[u8]) {
+        self.seen.push((what.into(), bytes.len()));
     }
 
     /// Has the prepared question evaluated, as the page does on a server with labels.
@@ -94,6 +100,7 @@ impl World {
         let (reply, _) = self.desk.evaluate(&request).unwrap();
         assert!(self.searcher.evaluated(&reply[1..]).is_err(), "what is no reply");
         let request = self.searcher.evaluation(name, &mut rng(13))?;
+        self.sees("an evaluation", &request);
         let (reply, _) = self.desk.evaluate(&request).unwrap();
         self.searcher.evaluated(&reply)?;
         let again = self.searcher.evaluation(name, &mut rng(14));
@@ -127,6 +134,7 @@ impl World {
     /// Asks with the place hidden, as the page does over HTTP.
     fn ask_hidden(&mut self, wanted: &Wanted, seen: &ServerView, path: &str) -> Result<AnswerView, SearchError> {
         let (name, table) = (self.searcher.name(), self.table);
+        self.sees(format!("the layout {path} of {:?} for the key {}", seen.cell, seen.key), &[]);
         assert!(matches!(self.searcher.query(name, &mut rng(5)), Err(SearchError::Order(_))), "without a layout");
         assert_eq!(seen.cell.as_deref(), (wanted.shown == Shown::Cell).then_some("20:1-1000000"));
         let hash = sha256(self.searcher.registration()?);
@@ -155,7 +163,9 @@ impl World {
         }
         assert!(self.searcher.layout(&layout[1..]).is_err(), "no layout");
         self.searcher.layout(&layout)?;
-        let (admitted, _) = self.desk.admit_hidden(&self.searcher.query(name, &mut rng(5))?, &hash).unwrap();
+        let query = self.searcher.query(name, &mut rng(5))?;
+        self.sees("a query", &query);
+        let (admitted, _) = self.desk.admit_hidden(&query, &hash).unwrap();
         let answer = admitted.answer(&mut rng(6)).unwrap();
         assert!(self.searcher.read(&answer[1..]).is_err(), "what is no answer");
         self.searcher.read(&answer)
@@ -256,6 +266,27 @@ fn a_panel_answers_as_in_the_clear_with_the_place_shown_and_hidden() {
     // another key of one's own
     world.searcher.renew(&mut rng(8));
     world.ask(&wanted("20:104", "0110", Shown::Cell, false)).unwrap();
+}
+
+/// A site that the table lists, one that it does not list, and one without room for the alleles
+/// let the server see the same, question after question, in the cell and in the whole table.
+#[test]
+fn sites_that_are_listed_or_not_let_the_server_see_the_same() {
+    let table = Table::new(panel(), 1, "a test", &mut rng(1));
+    for labels in [false, true] {
+        for shown in [Shown::Cell, Shown::Nothing] {
+            let history = |at: &str| {
+                let mut world = World::new(&table, labels);
+                let answered = (0..3).filter(|_| world.ask(&wanted(at, "0110", shown, false)).is_ok()).count();
+                (world.seen, answered)
+            };
+            let (usual, answered) = history("20:104");
+            assert_eq!((usual.len(), answered), (if labels { 9 } else { 6 }, 3));
+            for (at, expected) in [("20:136", 3), ("20:1", 0), ("20:90000", 0), ("20:139", 0)] {
+                assert_eq!(history(at), (usual.clone(), expected), "{at}, {shown:?}, labels: {labels}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -72,9 +72,9 @@ pub(super) async fn register(
     let ((origin, model, served), body) = or_drain(found, body).await?;
     let mut claim = shared.memory.claim(&origin);
     let bytes = read(body, served.keys.0, shared.options.patience, &mut claim).await?;
-    let _turn = shared.uploads.take(&origin).await?;
+    let turn = Arc::new(shared.uploads.take(&origin).await?);
     let work = Arc::clone(&shared);
-    let taken = shared.cpu.run(move || {
+    let taken = shared.cpu.run_in(&turn, move || {
         let hash = sha256(&bytes);
         work.take(&(model, hash), &served, work.keeper.tag(&origin), &bytes).map(|()| hash)
     });
@@ -100,9 +100,9 @@ pub(super) async fn answer(
     let ((origin, served, ring, keys), body) = or_drain(found, body).await?;
     let mut claim = shared.memory.claim(&origin);
     let bytes = read(body, served.question, shared.options.patience, &mut claim).await?;
-    let _turn = shared.turns.take(&origin).await?;
+    let turn = Arc::new(shared.turns.take(&origin).await?);
     shared.note_use(keys);
-    let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
+    let answered = shared.cpu.run_in(&turn, move || run(&served, &ring, &bytes));
     let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
     Ok(([("server-timing", timing(&seconds))], octets(claim.answer(answer))).into_response())
 }

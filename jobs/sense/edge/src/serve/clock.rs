@@ -10,10 +10,31 @@
 //! A jump while the server does not run is not seen.
 
 use super::commit::RELEASED_MS;
+#[cfg(not(feature = "simulated-clock"))]
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+/// The time of a clock that nobody can set, and the wall clock's in milliseconds since 1970.
+#[cfg(not(feature = "simulated-clock"))]
+pub(super) fn clocks() -> (Instant, u64) {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    (Instant::now(), wall.map_or(0, |time| time.as_millis() as u64))
+}
+
+/// The same from a file, for tests of long times: two numbers of 8 bytes, the milliseconds since
+/// some moment and those since 1970.
+#[cfg(feature = "simulated-clock")]
+pub(super) fn clocks() -> (Instant, u64) {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    let file = std::env::var_os("TOBARI_SIMULATED_CLOCK").unwrap_or_default();
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
+    let (passed, wall) = number(0).zip(number(8)).unwrap_or_default();
+    (*START + Duration::from_millis(passed), wall)
+}
 use tobari_sense_files::CLOCK_STEP_MS;
 
 /// How long a clock that jumped ahead is not believed.

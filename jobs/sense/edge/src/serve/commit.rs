@@ -16,6 +16,7 @@
 //! because the history may contain frames that were not stored. It reads the history from storage
 //! before it judges the next frame, and rejects every batch until that succeeds.
 
+use super::clock::clocks;
 use super::windows::Windows;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -239,9 +240,9 @@ impl Writer {
     fn commit(&mut self, group: Vec<Batch>) {
         match self.know() {
             Ok(seen) => {
-                let wall_ms = super::now_ms();
+                let (now, wall_ms) = clocks();
                 let judged = self.judge(seen, group, wall_ms);
-                self.store(judged, Instant::now(), wall_ms);
+                self.store(judged, now, wall_ms);
             }
             Err(error) => self.refuse(&error, group.into_iter().map(|batch| batch.answer)),
         }

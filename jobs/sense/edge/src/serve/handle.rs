@@ -1,5 +1,6 @@
 //! The handlers of requests.
 
+use super::clock::clocks;
 use super::{
     FleetName, Sense, SenseError, Shared,
     commit::{Outcome, Stored},
@@ -21,6 +22,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
+use tobari_host::memory::settle;
 use tobari_host::storage::Trouble;
 use tobari_node::body::{or_drain, read};
 use tobari_node::clients::Origin;
@@ -356,9 +358,15 @@ pub(super) async fn answer(
     }
     let origin = shared.origin(&headers, &place.guest.origin);
     let turn = shared.questions.wait(&origin).await;
-    let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
+    let turn = Arc::new(turn.ok_or_else(|| Reply::fault("a fault of the server"))?);
     let (memory, began) = (shared.options.memory, Instant::now());
-    let answered = shared.cpu.run(move || fleet.answer(&known, (&id, &order), start, memory)).await;
+    let work = move || {
+        let answer = fleet.answer(&known, (&id, &order), start, memory);
+        // the next answer may use another thread's heap
+        settle();
+        answer
+    };
+    let answered = shared.cpu.run_in(&turn, work).await;
     let bytes = match answered.ok_or_else(|| Reply::fault("a fault of the server"))? {
         Err(AnswerError::Cloud(CloudError::Order(error @ OrderError::Empty { found, .. }))) => {
             shared.empty.fetch_add(1, Relaxed);
@@ -385,7 +393,8 @@ fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
     let name = unhex_lower(fleet).filter(|_| used.visit.is_none());
     let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
     let stamped = used.fleet.known().is_some_and(|known| known.bundle.profile.is_stamped());
-    let now = if stamped { shared.closing.until(Instant::now(), now_ms()) } else { now_ms() };
+    let (now, wall_ms) = clocks();
+    let now = if stamped { shared.closing.until(now, wall_ms) } else { wall_ms };
     first.map_or(now, |first| first.min(now))
 }
 

@@ -86,7 +86,7 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 use tobari_host::{files::FileError, storage::Trouble};
 use tobari_node::{
@@ -303,6 +303,7 @@ impl Sense {
         let passing = Passing::open(&options.folder.join("passing"), bounds.share, pages).map_err(fault)?;
         let kept = WaitingMessages::open(&options.folder.join("unregistered"), bounds.share).map_err(fault)?;
         let mqtt_name = options.mqtt.as_ref().map_or_else(|| Ok(String::new()), |_| identity::of(&options.folder))?;
+        let (now, wall_ms) = clock::clocks();
         let shared = Shared {
             kept,
             letters: AtomicU64::default(),
@@ -317,7 +318,7 @@ impl Sense {
             turns: Turns::new(options.queue, bounds.share),
             messages: Turns::new(MESSAGES, bounds.share),
             questions: Turns::new(1, bounds.share),
-            closing: ClosingClock::new(Instant::now(), now_ms()),
+            closing: ClosingClock::new(now, wall_ms),
             empty: AtomicU64::default(),
             registered: Mutex::default(),
             disk: Disk::folder("what key holders send", &options.folder),
@@ -452,7 +453,7 @@ impl Job for Sense {
 
 /// Milliseconds since 1970.
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+    clock::clocks().1
 }
 
 /// Makes a folder that only its owner can read, and its parents.

@@ -86,10 +86,10 @@ pub(in super::super) async fn cell(
     let there = match there {
         Some(there) => there,
         None => {
-            let _turn = shared.turns.take(&place.guest.origin).await?;
+            let turn = Arc::new(shared.turns.take(&place.guest.origin).await?);
             let _alone = shared.arranging.lock().await;
             let work = Arc::clone(&shared);
-            let arranged = shared.cpu.run(move || work.arrange_cell(&name, length, cell));
+            let arranged = shared.cpu.run_in(&turn, move || work.arrange_cell(&name, length, cell));
             arranged.await.ok_or_else(|| Reply::fault("a fault of the server"))??
         }
     };
@@ -108,9 +108,9 @@ pub(in super::super) async fn register(
     let ((), body) = or_drain(hides, body).await?;
     let purpose = Purpose::Key(HIDDEN, MAX_HIDDEN_KEY_BYTES as usize);
     let (client, bytes, _claim) = shared.enter(&headers, &place, body, purpose).await?;
-    let _turn = shared.registrations.take(&client.origin).await?;
+    let turn = Arc::new(shared.registrations.take(&client.origin).await?);
     let work = Arc::clone(&shared);
-    let done = shared.cpu.run(move || {
+    let done = shared.cpu.run_in(&turn, move || {
         let done = work.register_hidden(&client, &bytes);
         work.note_hidden(&client, "hidden registration", None, super::outcome(&done))?;
         done
@@ -129,11 +129,11 @@ pub(in super::super) async fn query(
     let shared = search.shared;
     let purpose = Purpose::Question(shared.options.body_bytes);
     let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
-    let _turn = shared.turns.take(&client.origin).await?;
+    let turn = Arc::new(shared.turns.take(&client.origin).await?);
     let key = text(&headers, "tobari-key").and_then(unhex);
     let fault = || Reply::fault("a fault of the server");
     let (work, who) = (Arc::clone(&shared), client.clone());
-    let admitted = shared.cpu.run(move || {
+    let admitted = shared.cpu.run_in(&turn, move || {
         let admitted = work.admit_hidden(&who, &bytes, key);
         if let Err(reply) = &admitted {
             work.note_hidden(&who, "hidden query", None, reply.word)?;
@@ -146,10 +146,10 @@ pub(in super::super) async fn query(
     let admitted = Arc::new(admitted);
     let parts = admitted.ranges(shared.cpu.cores()).into_iter().map(|range| {
         let admitted = Arc::clone(&admitted);
-        shared.cpu.run(move || admitted.part(range))
+        shared.cpu.run_in(&turn, move || admitted.part(range))
     });
     let parts = join_all(parts).await;
-    let computed = shared.cpu.run(move || {
+    let computed = shared.cpu.run_in(&turn, move || {
         let answer = answer(&admitted, parts);
         let word = answer.as_ref().map_or_else(|reply| reply.word, |_| "answered");
         work.note_hidden(&client, "hidden query", Some(&asked), word)?;

@@ -93,9 +93,9 @@ pub(super) async fn register(
     let set = program::sets().find(|known| known.name == set).ok_or_else(|| refused(&Refusal::Set));
     let (set, body) = or_drain(set.map(|set| set.name), body).await?;
     let (client, bytes, _claim) = shared.enter(&headers, &place, body, Purpose::Key(set, KEY_BYTES)).await?;
-    let _turn = shared.registrations.take(&client.origin).await?;
+    let turn = Arc::new(shared.registrations.take(&client.origin).await?);
     let work = Arc::clone(&shared);
-    let done = shared.cpu.run(move || {
+    let done = shared.cpu.run_in(&turn, move || {
         let done = work.register(&client, set, &bytes);
         work.note(&client, "registration", None, outcome(&done))?;
         done
@@ -114,10 +114,10 @@ pub(super) async fn evaluation(
     let shared = search.shared;
     let purpose = Purpose::Question(EVALUATION_BYTES.min(shared.options.body_bytes));
     let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
-    let _turn = shared.turns.take(&client.origin).await?;
+    let turn = Arc::new(shared.turns.take(&client.origin).await?);
     let fault = || Reply::fault("a fault of the server");
     let (work, kept) = (Arc::clone(&shared), Arc::clone(&shared));
-    let done = shared.cpu.run(move || {
+    let done = shared.cpu.run_in(&turn, move || {
         let admitted = work.admit_evaluation(&client, &bytes);
         let head = match &admitted {
             Ok((_, asked, _)) => Some(Head::Evaluated(*asked)),
@@ -144,11 +144,11 @@ pub(super) async fn query(
     let shared = search.shared;
     let purpose = Purpose::Question(shared.options.body_bytes);
     let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
-    let _turn = shared.turns.take(&client.origin).await?;
+    let turn = Arc::new(shared.turns.take(&client.origin).await?);
     let known = (text(&headers, "if-match").map(str::to_owned), text(&headers, "tobari-key").and_then(unhex));
     let fault = || Reply::fault("a fault of the server");
     let (work, who) = (Arc::clone(&shared), client.clone());
-    let admitted = shared.cpu.run(move || {
+    let admitted = shared.cpu.run_in(&turn, move || {
         let admitted = work.admit(&who, &bytes, known);
         if let Err(reply) = &admitted {
             work.note(&who, "query", messages::query_head(&bytes).ok().map(Head::Refused).as_ref(), reply.word)?;
@@ -157,7 +157,7 @@ pub(super) async fn query(
     });
     let (admitted, asked, charge) = admitted.await.ok_or_else(fault)??;
     let (work, kept, id) = (Arc::clone(&shared), Arc::clone(&shared), client.id);
-    let computed = shared.cpu.run(move || {
+    let computed = shared.cpu.run_in(&turn, move || {
         let answer = answer(&admitted);
         let word = answer.as_ref().map_or_else(|reply| reply.word, |_| "answered");
         work.note(&client, "query", Some(&Head::Asked(asked)), word)?;

@@ -50,6 +50,11 @@ static SOAKS: &[Soak] = &[
         about: "one server of all jobs, M minutes: the same clients and bad ones round after round, and the server's memory, threads and descriptors after each",
         run: all_jobs,
     },
+    Soak {
+        name: "fleet",
+        about: "a day of 10,000 devices in simulated time: broker and server killed, clocks three days off, frames out of order, sent twice and lost, keys rotated; every release against the readings; needs mosquitto; prints a line of JSON",
+        run: fleet,
+    },
     Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
     Soak {
         name: "aarch64",
@@ -84,7 +89,8 @@ pub(crate) fn run(root: &Path, name: &str, minutes: u64) -> bool {
     let soak = SOAKS.iter().find(|soak| soak.name == name);
     let result = soak.map_or_else(|| Err(format!("there is no soak {name}")), |soak| (soak.run)(root, minutes));
     match result {
-        Ok(()) => println!("soak {name}: ok"),
+        // the last line on standard output may be figures in JSON
+        Ok(()) => eprintln!("soak {name}: ok"),
         Err(ref why) => eprintln!("soak {name}: FAILED: {why}"),
     }
     result.is_ok()
@@ -287,6 +293,9 @@ fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, t
     record::append(root, &format!("{name}-{today}.md"), &format!("{title} on {today}"), &body)
         .map_err(|error| format!("cannot write the record: {error}"))?;
     println!("\n{body}\nrecord: bench/record/{name}-{today}.md");
+    if let Some(line) = told.lines().last().and_then(|line| line.strip_prefix("- {")) {
+        println!("{{{line}");
+    }
     ended.and_then(|()| if passed { Ok(()) } else { Err(format!("expected one test to pass, found: {last}")) })
 }
 
@@ -328,6 +337,19 @@ fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
         "`cargo xtask soak all-jobs --minutes {minutes}`: two clients of each job in every round, eight kinds of bad clients meanwhile; the server's memory after each round"
     );
     ignored(root, &test, minutes, &words, "all-jobs", "A server of all jobs")
+}
+
+/// A day of a fleet. The run takes as long as it needs.
+fn fleet(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-cli",
+        file: "sense_fleet",
+        claim: "a_day_of_a_fleet_with_all_that_goes_wrong_releases_the_readings_that_were_confirmed",
+        features: "simulated-clock",
+        figures: "{\"soak\"",
+    };
+    let words = "`cargo xtask soak fleet`: the server, the broker and the key holder are the real programs, the time is simulated, and all but 20 devices are simulated in the test";
+    ignored(root, &test, minutes, words, "sense-fleet", "A day of a fleet")
 }
 
 /// A room with a simulated clock.

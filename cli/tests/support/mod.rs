@@ -132,12 +132,23 @@ impl Server {
         Self::spawn(args, std::fs::File::options().create(true).append(true).open(file).unwrap().into())
     }
 
+    /// The same with variables of the environment.
+    pub fn logging_with(file: &Path, args: &[&str], variables: &[(&str, String)]) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(file).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Self::spawn_as(command, (Path::new("."), "127.0.0.1:0"), args, log.into())
+    }
+
     fn spawn(args: &[&str], log: Stdio) -> Self {
         Self::spawn_at(Path::new("."), "127.0.0.1:0", args, log)
     }
 
     fn spawn_at(folder: &Path, address: &str, args: &[&str], log: Stdio) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        Self::spawn_as(Command::new(env!("CARGO_BIN_EXE_tobari")), (folder, address), args, log)
+    }
+
+    fn spawn_as(mut command: Command, (folder, address): (&Path, &str), args: &[&str], log: Stdio) -> Self {
         command.args(["serve", "--addr", address, "--json"]).args(args).current_dir(folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();

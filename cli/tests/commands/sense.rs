@@ -90,6 +90,42 @@ fn csv(rows: &[[f64; 2]]) -> String {
     format!("humidity,temperature\n{lines}")
 }
 
+/// Devices of a table: all of them, or none.
+#[test]
+fn devices_are_taken_from_a_table_and_a_table_with_an_error_changes_nothing() {
+    let place = Place::new();
+    place.fleet(SCHEMA, &["a"]);
+    let holder = place.path("holder");
+    let listed = || good(&["sense", "provision", &holder, "--list"]);
+    let before = listed();
+    let tokens = ["--token", "--json"];
+    for (table, expected) in [
+        ("name\nb\na\n", "one that is active or was used: a"),
+        ("name\nb\nb\n", "line 3: b is in the list twice"),
+        ("b\nc\n", "add the line `name,tenant`"),
+    ] {
+        let file = place.write("table.csv", table);
+        bad(&[&["sense", "provision", &holder, "--devices", &file][..], &tokens].concat(), 1, expected);
+        assert_eq!(listed(), before);
+    }
+    let file = place.write("table.csv", "Room;Name;Tenant\n1;b;north\n2;c;\n");
+    let words = ["sense", "provision", &holder, "--devices", &file, "--tenant", "south"];
+    let told = good(&[&words[..], &tokens].concat());
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((told.len(), &told[1]["device"], &told[1]["number"]), (2, &"c".into(), &3.into()));
+    assert!(told.iter().all(|device| device["token"].as_str().unwrap().starts_with("TOBARI-DEVICE-1-")));
+    let now = listed();
+    assert!(now.starts_with(&before) && now.contains("b: number 2, active, of north"), "{now}");
+    assert!(now.contains("c: number 3, active, of south"), "{now}");
+    // keys are replaced, and devices revoked, by the same table
+    let files = place.path("rotated");
+    good(&["sense", "provision", &holder, "--devices", &file, "--rotate", "-o", &files]);
+    assert_eq!(std::fs::read_dir(&files).unwrap().count(), 4);
+    good(&["sense", "provision", &holder, "--devices", &file, "--revoke"]);
+    let now = listed();
+    assert_eq!((now.matches(", retired").count(), now.matches(", revoked").count()), (2, 2), "{now}");
+}
+
 #[test]
 fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     let place = Place::new();

@@ -20,7 +20,7 @@ use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tobari_device::{DeviceNumber, Root};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -107,6 +107,9 @@ impl Entry {
 #[derive(Default)]
 pub struct Registry {
     entries: Vec<Entry>,
+    /// The places of active devices by name, and of all devices by number.
+    active: BTreeMap<String, usize>,
+    numbers: BTreeMap<u32, usize>,
 }
 
 /// Why a device is rejected, or bytes cannot be read.
@@ -141,12 +144,12 @@ impl Registry {
 
     /// The active device with this name.
     pub fn active(&self, name: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.state == State::Active && entry.name == name)
+        self.entries.get(*self.active.get(name)?)
     }
 
     /// The device with this number.
     pub fn numbered(&self, number: u32) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.number.value() == number)
+        self.entries.get(*self.numbers.get(&number)?)
     }
 
     /// Adds a device, with the next number or the number that it agreed on.
@@ -171,13 +174,23 @@ impl Registry {
             return Err(RegistryError::Full);
         }
         let next = || {
-            let most = self.entries.iter().map(|entry| entry.number.value() + 1).max().unwrap_or(1);
+            let most = self.numbers.last_key_value().map_or(1, |(most, _)| most + 1);
             DeviceNumber::new(most).or_else(|| (1..1 << 24).find(|number| !taken(*number)).and_then(DeviceNumber::new))
         };
         let number = number.or_else(next).ok_or(RegistryError::Full)?;
         let (name, tenant) = (name.to_owned(), tenant.to_owned());
-        self.entries.push(Entry { number, state: State::Active, name, tenant, secret });
-        self.entries.last().ok_or(RegistryError::Full)
+        Ok(self.push(Entry { number, state: State::Active, name, tenant, secret }))
+    }
+
+    /// Adds an entry whose number, and name if it is active, no other entry has.
+    fn push(&mut self, entry: Entry) -> &Entry {
+        let place = self.entries.len();
+        self.numbers.insert(entry.number.value(), place);
+        if entry.state == State::Active {
+            self.active.insert(entry.name.clone(), place);
+        }
+        self.entries.push(entry);
+        &self.entries[place]
     }
 
     /// Gives a device a new key, and retires the old number.
@@ -207,8 +220,9 @@ impl Registry {
     }
 
     fn leave(&mut self, name: &str, state: State) -> Result<DeviceNumber, RegistryError> {
-        let mut active = self.entries.iter_mut().filter(|entry| entry.state == State::Active);
-        let entry = active.find(|entry| entry.name == name).ok_or_else(|| RegistryError::Unknown(name.to_owned()))?;
+        let unknown = || RegistryError::Unknown(name.to_owned());
+        let place = self.active.remove(name).ok_or_else(unknown)?;
+        let entry = self.entries.get_mut(place).ok_or_else(unknown)?;
         entry.state = state;
         Ok(entry.number)
     }
@@ -267,7 +281,7 @@ impl Registry {
         if count > MAX_DEVICES || count > rest.len() / 39 {
             return Err(RegistryError::Malformed);
         }
-        let (mut registry, mut numbers, mut names) = (Self::default(), BTreeSet::new(), BTreeSet::new());
+        let mut registry = Self::default();
         for _ in 0..count {
             let number = DeviceNumber::new(u32::from_be_bytes(array(&mut rest)?)).ok_or(RegistryError::Malformed)?;
             let [state] = array(&mut rest)?;
@@ -275,11 +289,12 @@ impl Registry {
             let state = states.into_iter().find(|known| *known as u8 == state).ok_or(RegistryError::Malformed)?;
             let secret = Secret(array(&mut rest)?);
             let (name, tenant) = (text(&mut rest)?, text(&mut rest)?);
-            let fresh = numbers.insert(number) && (state != State::Active || names.insert(name.clone()));
+            let is_taken = state == State::Active && registry.active(&name).is_some();
+            let fresh = registry.numbered(number.value()).is_none() && !is_taken;
             if !fresh || !is_name(&name) || !(tenant.is_empty() || is_name(&tenant)) {
                 return Err(RegistryError::Malformed);
             }
-            registry.entries.push(Entry { number, state, name, tenant, secret });
+            registry.push(Entry { number, state, name, tenant, secret });
         }
         if rest.is_empty() { Ok(registry) } else { Err(RegistryError::Malformed) }
     }

@@ -56,6 +56,7 @@ pub struct KeygenArguments {
 #[command(after_help = "\
 Examples:
     tobari sense provision holder attic cellar -o devices
+    tobari sense provision holder --devices devices.csv --token --json
     tobari sense provision holder --list")]
 pub struct ProvisionArguments {
     /// The key holder's folder (`tobari sense keygen`).
@@ -64,6 +65,10 @@ pub struct ProvisionArguments {
     /// The names of devices. --list takes none.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
+    /// Take the names from this table (CSV). Its first line names the columns: name, and perhaps
+    /// tenant. Other columns are ignored.
+    #[arg(long, value_name = "FILE", conflicts_with = "names")]
+    pub(crate) devices: Option<PathBuf>,
     /// Assign the devices to this tenant, for statistics by tenant.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(crate) tenant: String,
@@ -88,7 +93,7 @@ pub struct ProvisionArguments {
     #[arg(long, conflicts_with_all = ["token", "request", "output"])]
     pub(crate) revoke: bool,
     /// List the devices.
-    #[arg(long, conflicts_with_all = ["names", "rotate", "revoke"])]
+    #[arg(long, conflicts_with_all = ["names", "devices", "rotate", "revoke"])]
     pub(crate) list: bool,
     /// Print one JSON object for each device on standard output.
     #[arg(long)]

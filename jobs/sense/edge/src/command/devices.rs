@@ -1,6 +1,7 @@
 //! `tobari sense keygen`, `provision` and `enrol`: keys and their owners.
 
 use super::arguments::{EnrolArguments, ForgetArguments, KeygenArguments, ProvisionArguments};
+use super::device_list::{self, ListedDevice};
 use super::folder::{self, KeyFolder, write_device, wrong};
 use super::remote::CloudConnection;
 use serde_json::json;
@@ -43,24 +44,19 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
     if arguments.list {
         return list(&folder, arguments.json);
     }
-    if arguments.names.is_empty() {
-        return Err(Failure::Call("name the devices, or add --list".to_owned()));
-    }
+    let devices = chosen(arguments)?;
     if arguments.revoke {
         let numbers = folder.change(|registry| {
-            arguments
-                .names
-                .iter()
-                .map(|name| Ok(registry.revoke(name)?))
-                .collect::<Result<Vec<DeviceNumber>, Failure>>()
+            let revoked = devices.iter().map(|device| Ok(registry.revoke(&device.name)?));
+            revoked.collect::<Result<Vec<DeviceNumber>, Failure>>()
         })?;
-        for (name, number) in arguments.names.iter().zip(numbers) {
-            told(arguments.json, "revoked", name, number.value(), None)?;
+        for (device, number) in devices.iter().zip(numbers) {
+            told(arguments.json, "revoked", &device.name, number.value(), None)?;
         }
         return Ok(());
     }
     let secrets = match &arguments.request {
-        Some(request) => vec![agreed(&folder, arguments, request)?],
+        Some(request) => vec![agreed(&folder, arguments, (devices.len(), request))?],
         None if arguments.output.is_none() && !arguments.token => {
             return Err(Failure::Call(
                 "add -o DIR for device files, --token for a code, or --request FILE of a device".to_owned(),
@@ -68,19 +64,21 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
         }
         None => {
             let mut rng = randomness::generator()?;
-            arguments.names.iter().map(|_| (None, Secret::random(&mut rng))).collect()
+            devices.iter().map(|_| (None, Secret::random(&mut rng))).collect()
         }
     };
-    let numbers = folder.change(|registry| taken_in(registry, arguments, secrets))?;
+    let numbers = folder.change(|registry| taken_in(registry, arguments.rotate, &devices, secrets))?;
     let registry = folder.registry()?;
     let fleet: [u8; FLEET] = folder.card.check()?;
-    for (name, number) in arguments.names.iter().zip(numbers) {
+    if let Some(output) = &arguments.output {
+        folder::private(output)?;
+    }
+    for (ListedDevice { name, .. }, number) in devices.iter().zip(numbers) {
         let entry = registry
             .numbered(number.value())
             .ok_or_else(|| wrong(&arguments.folder, "expected the new device, found none"))?;
         let token = entry.token(folder.card.schema.profile, fleet);
         if let Some(output) = &arguments.output {
-            folder::private(output)?;
             write_device(&output.join(format!("{name}.device")), &token)?;
         }
         told(
@@ -94,16 +92,33 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The devices that the arguments name, or that their list has.
+fn chosen(arguments: &ProvisionArguments) -> Result<Vec<ListedDevice>, Failure> {
+    let tenant = |own: String| if own.is_empty() { arguments.tenant.clone() } else { own };
+    let device = |name: &String| ListedDevice { name: name.clone(), tenant: arguments.tenant.clone() };
+    match &arguments.devices {
+        Some(path) => Ok(device_list::read(path)?
+            .into_iter()
+            .map(|device| ListedDevice { tenant: tenant(device.tenant), ..device })
+            .collect()),
+        None if arguments.names.is_empty() => {
+            Err(Failure::Call("name the devices, or add --devices FILE or --list".to_owned()))
+        }
+        None => Ok(arguments.names.iter().map(device).collect()),
+    }
+}
+
 fn taken_in(
     registry: &mut Registry,
-    arguments: &ProvisionArguments,
+    rotate: bool,
+    devices: &[ListedDevice],
     secrets: Vec<(Option<DeviceNumber>, Secret)>,
 ) -> Result<Vec<DeviceNumber>, Failure> {
     let mut numbers = Vec::with_capacity(secrets.len());
-    for (name, (number, secret)) in arguments.names.iter().zip(secrets) {
-        let entry = match arguments.rotate {
+    for (ListedDevice { name, tenant }, (number, secret)) in devices.iter().zip(secrets) {
+        let entry = match rotate {
             true => registry.rotate(name, number, secret)?,
-            false => registry.add(name, &arguments.tenant, number, secret)?,
+            false => registry.add(name, tenant, number, secret)?,
         };
         numbers.push(entry.number);
     }
@@ -114,10 +129,10 @@ fn taken_in(
 fn agreed(
     folder: &KeyFolder,
     arguments: &ProvisionArguments,
-    path: &Path,
+    (devices, path): (usize, &Path),
 ) -> Result<(Option<DeviceNumber>, Secret), Failure> {
-    if arguments.names.len() != 1 {
-        return Err(Failure::Call(format!("--request takes one device name, and these are {}", arguments.names.len())));
+    if devices != 1 {
+        return Err(Failure::Call(format!("--request takes one device name, and these are {devices}")));
     }
     let request: Request =
         serde_json::from_slice(&read_bounded(path, MAX_CARD)?).map_err(|error| wrong(path, error))?;

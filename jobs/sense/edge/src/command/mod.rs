@@ -3,6 +3,7 @@
 
 mod arguments;
 mod calendar;
+mod device_list;
 mod devices;
 mod encrypt;
 #[cfg(feature = "parquet")]

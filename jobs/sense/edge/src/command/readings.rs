@@ -82,7 +82,7 @@ pub(super) fn rows(
 const NOT_TEXT: &str = "expected text in UTF-8, found other bytes: save the file as UTF-8";
 
 /// The first line without a byte-order mark.
-fn without_mark(line: &[u8]) -> Result<&[u8], String> {
+pub(super) fn without_mark(line: &[u8]) -> Result<&[u8], String> {
     if line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff]) {
         return Err("expected text in UTF-8, found UTF-16: save the file as UTF-8".to_owned());
     }
@@ -387,6 +387,12 @@ fn separator(text: &str, decimal_comma: bool) -> u8 {
         () if decimal_comma => b';',
         () => b',',
     }
+}
+
+/// What splits the lines of a table that begins with this line.
+pub(super) fn words(first: &str) -> impl FnMut(&str) -> Result<Vec<String>, String> {
+    let mut reader = ReaderBuilder::new().delimiter(separator(first, false)).build();
+    move |line| split(&mut reader, line)
 }
 
 /// The words of a line.

@@ -346,7 +346,7 @@ fn fleet(root: &Path, minutes: u64) -> Result<(), String> {
         file: "sense_fleet",
         claim: "a_day_of_a_fleet_with_all_that_goes_wrong_releases_the_readings_that_were_confirmed",
         features: "simulated-clock",
-        figures: "{\"soak\"",
+        figures: "{",
     };
     let words = "`cargo xtask soak fleet`: the server, the broker and the key holder are the real programs, the time is simulated, and all but 20 devices are simulated in the test";
     ignored(root, &test, minutes, words, "sense-fleet", "A day of a fleet")

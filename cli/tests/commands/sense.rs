@@ -5,6 +5,7 @@ use crate::support::broker::Broker;
 use crate::support::fleet::{Place, ask, bad, get, good};
 use crate::support::{Server, exposition};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -177,13 +178,14 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(secret).unwrap().permissions().mode() & 0o777, 0o600, "{secret}");
     }
-    analysts_see(&keyholder[..5], &released, above);
+    let figures = analysts_see(&keyholder[..5], &released, above);
     // no name appears in the server's data or output
     let metrics = get(&server.address(), "/sense/v1/metrics");
     assert!(metrics.contains("tobari_sense_frames_total{verdict=\"taken\"} "), "{metrics}");
     let type_of = |path: &str| content_type(&server.address(), path);
     assert_eq!(type_of("/sense/v1/metrics"), "text/plain; version=0.0.4; charset=utf-8");
     [&metrics, &get(&server.address(), "/metrics")].iter().for_each(|text| exposition::check(text));
+    dashboard_has_metrics_that_are_there(&(figures + &metrics));
     let mut told = server.stop() + &metrics;
     #[cfg(feature = "parquet")]
     frames_and_figures_are_exported(&place, &fleet, &released);
@@ -196,8 +198,32 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     assert!(!fleet.is_empty());
 }
 
-/// Analysts get releases from the key holder, even after a restart.
-fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
+/// Every series and label of the dashboard is served, or is that of a statistic in the reference.
+fn dashboard_has_metrics_that_are_there(served: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let dashboard: Value = serde_json::from_str(&read("deploy/grafana/sensors.json")).unwrap();
+    let (reference, mut names) = (read("book/src/reference/metrics.md"), BTreeSet::new());
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    for target in targets.map(|target| target["expr"].as_str().unwrap()) {
+        let is_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        let words = target.split(|letter| !is_name(letter)).filter(|word| word.starts_with("tobari_"));
+        names.extend(words.map(str::to_owned));
+    }
+    assert!(names.len() > 12, "{names:?}");
+    let is_served = |name: &str| served.contains(&format!("# TYPE {name} "));
+    // of statistics that this question does not have
+    let others: Vec<&String> = names.iter().filter(|name| !is_served(name)).collect();
+    assert_eq!(others, ["tobari_sense_reading_total_value", "tobari_sense_weighted_total_value"]);
+    assert!(others.iter().all(|name| reference.contains(&format!("| `{name}` |"))));
+    let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len());
+}
+
+/// Analysts get releases from the key holder, even after a restart. Returns the key holder's
+/// metrics.
+fn analysts_see(keyholder: &[&str], released: &Value, above: usize) -> String {
     let mut serving = Command::new(env!("CARGO_BIN_EXE_tobari"))
         .args(keyholder)
         .args(["--addr", "127.0.0.1:0", "--json", "--until-stdin-closes"])
@@ -225,6 +251,7 @@ fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     assert!(metrics.contains(&format!("tobari_sense_above{{question=\"climate\",group=\"all\",channel=\"temperature\",threshold=\"30\"}} {above}\n")), "{metrics}");
     drop(serving.stdin.take());
     assert!(serving.wait().unwrap().success());
+    metrics
 }
 
 /// Exports of the stopped server's frames, and of figures from the key holder's folder and from the

@@ -11,6 +11,7 @@ mod agreed;
 mod controls;
 mod crowd;
 mod devtools;
+mod figures;
 mod fleets;
 mod jobs;
 mod pages;

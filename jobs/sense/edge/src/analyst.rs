@@ -2,7 +2,7 @@
 //! serves them, never the server that computed with encrypted readings.
 //!
 //! ```text
-//!   GET /                    one line about this endpoint
+//!   GET /                    a page with the figures over time
 //!   GET /releases            JSON: the newest release of every question
 //!   GET /releases/{question} JSON: all releases of a question in memory, the oldest first
 //!   GET /metrics             for Prometheus: the newest release of every question, and the numbers
@@ -12,11 +12,14 @@
 //! With a file of tokens, the endpoint serves only analysts with a token. Without tokens, it serves
 //! only this machine, and rejects other addresses. A request must then also name this machine as
 //! its host. This stops web pages that make other machines' names point here.
+//!
+//! The page has no figure, so it needs no token. It asks for the token and sends it with its own
+//! requests. It draws with code of this endpoint alone.
 
 use axum::{
     Router,
     extract::{Path, Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -152,16 +155,56 @@ impl Analysts {
     /// # Errors
     /// Errors of the system.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let routes = Router::new()
-            .route("/", get(|| async { "Tobari: figures of devices, released by the key holder.\n" }))
+        let figures = Router::new()
             .route("/releases", get(newest))
             .route("/releases/{question}", get(all))
             .route("/metrics", get(metrics))
-            .layer(middleware::from_fn_with_state(Arc::clone(&self.shared), enter))
-            .with_state(self.shared);
+            .layer(middleware::from_fn_with_state(Arc::clone(&self.shared), enter));
+        let mut page = Router::new();
+        for (path, kind, text) in PAGE {
+            page = page.route(path, get(move || async move { ([(header::CONTENT_TYPE, kind)], text) }));
+        }
+        let page = page.layer(middleware::from_fn_with_state(Arc::clone(&self.shared), find));
+        let routes = figures.merge(page).layer(middleware::map_response(guarded)).with_state(self.shared);
         tobari_node::answer_few(self.listener, routes, shutdown).await;
         Ok(())
     }
+}
+
+/// The page: paths, content types and texts.
+const PAGE: [(&str, &str, &str); 3] = [
+    ("/", "text/html; charset=utf-8", include_str!("../assets/figures/index.html")),
+    ("/figures.css", "text/css; charset=utf-8", include_str!("../assets/figures/figures.css")),
+    ("/figures.js", "text/javascript; charset=utf-8", include_str!("../assets/figures/figures.js")),
+];
+
+/// The headers of every response: a page runs only code of this endpoint, and sends only to it.
+const GUARDS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+    ),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+async fn guarded(mut response: Response) -> Response {
+    for (name, value) in GUARDS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Lets everybody read the page who may ask for figures, with or without a token.
+async fn find(State(shared): State<Arc<Shared>>, headers: HeaderMap, request: Request, next: Next) -> Response {
+    if shared.tokens.is_some() || names_this_machine(&headers) { next.run(request).await } else { foreign() }
+}
+
+fn foreign() -> Response {
+    (StatusCode::FORBIDDEN, "expected this machine as the host").into_response()
 }
 
 async fn enter(State(shared): State<Arc<Shared>>, headers: HeaderMap, request: Request, next: Next) -> Response {
@@ -169,7 +212,7 @@ async fn enter(State(shared): State<Arc<Shared>>, headers: HeaderMap, request: R
         Some(tokens) if tokens.bearer(&headers).is_none() => Reply::unknown().into_response(),
         Some(_) => next.run(request).await,
         None if names_this_machine(&headers) => next.run(request).await,
-        None => (StatusCode::FORBIDDEN, "expected this machine as the host").into_response(),
+        None => foreign(),
     }
 }
 

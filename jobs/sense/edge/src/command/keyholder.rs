@@ -70,7 +70,7 @@ async fn serve(
     if arguments.json {
         output::json(&json!({ "listening": url }))?;
     } else {
-        output::result(format!("figures at {url}/releases and {url}/metrics"));
+        output::result(format!("figures at {url}/ (a page), {url}/releases and {url}/metrics"));
     }
     tokio::spawn(analysts.run(std::future::pending()));
     tokio::select! {

@@ -110,6 +110,7 @@ fn prepare(folder: &Path) {
         "question.toml",
         "name = \"mean\"\nleast-devices = 2\nwindow = { length = \"1s\" }\n\n[[statistic]]\nkind = \"mean\"\nchannel = \"temperature\"\n",
     );
+    write("devices.csv", "name,tenant\nlisted-1,north\nlisted-2,south\n");
     write("readings.csv", "21.5\n22\n20.5\n21\n");
     std::fs::create_dir(folder.join("docs")).unwrap();
     write("docs/one.txt", "a file\n");

@@ -272,7 +272,7 @@ struct Shared {
     /// Turns for registrations.
     registrations: Turns,
     /// Held while a cell is arranged, so that two clients do not arrange the same one.
-    arranging: tokio::sync::Mutex<()>,
+    arranging: Arc<tokio::sync::Mutex<()>>,
     options: SearchOptions,
 }
 
@@ -309,7 +309,7 @@ impl Search {
             memory: bounds.memory.clone(),
             turns: Turns::new(options.queue, share),
             registrations: Turns::new(REGISTRATIONS, share),
-            arranging: tokio::sync::Mutex::default(),
+            arranging: Arc::default(),
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })

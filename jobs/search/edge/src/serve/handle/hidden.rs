@@ -87,9 +87,13 @@ pub(in super::super) async fn cell(
         Some(there) => there,
         None => {
             let turn = Arc::new(shared.turns.take(&place.guest.origin).await?);
-            let _alone = shared.arranging.lock().await;
+            let alone = Arc::clone(&shared.arranging).lock_owned().await;
             let work = Arc::clone(&shared);
-            let arranged = shared.cpu.run_in(&turn, move || work.arrange_cell(&name, length, cell));
+            let arranged = shared.cpu.run_in(&turn, move || {
+                let arranged = work.arrange_cell(&name, length, cell);
+                drop(alone);
+                arranged
+            });
             arranged.await.ok_or_else(|| Reply::fault("a fault of the server"))??
         }
     };

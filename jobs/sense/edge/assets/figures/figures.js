@@ -5,7 +5,8 @@ const [WIDTH, HEIGHT, EDGE] = [720, 180, 10];
 const EVERY = 10_000;
 /// Lines of a chart. Further groups are in the table.
 const MOST_LINES = 8;
-const COLOURS = ["#0b6fa4", "#b35900", "#2e7d32", "#8e24aa", "#c2185b", "#00796b", "#6d4c41", "#546e7a"];
+/// At least 3 to 1 against the light and the dark ground.
+const COLOURS = ["#2b87c4", "#c46a1b", "#3d9142", "#a855c7", "#d6457f", "#1f918a", "#977060", "#74858e"];
 const DASHES = ["", "8 3", "2 3", "10 3 2 3", "", "8 3", "2 3", "10 3 2 3"];
 /// Figures of a vector that have a chart.
 const MOST_PLACES = 16;
@@ -81,23 +82,31 @@ function series(releases) {
 function range(points) {
   let [low, high] = [Infinity, -Infinity];
   for (const { value } of points) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  if (points.length === 0) return [0, 1];
   if (low >= 0 && low < high / 2) low = 0;
   if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 10, high + Math.abs(high) / 10];
   return [low, high];
 }
 
+/// Where the value of each window stands: over the window, or over its end if windows overlap.
+function places(points) {
+  const slides = points.some(({ from }, at) => at > 0 && from < points[at - 1].to);
+  if (!slides) return points.map((point) => ({ ...point, left: point.from, right: point.to }));
+  return points.map((point, at) => ({ ...point, left: at > 0 && point.from <= points[at - 1].to ? points[at - 1].to : point.from, right: point.to }));
+}
+
 /// A line that is broken where no window was released.
 function line(points, x, y) {
   let [path, end] = ["", null];
-  for (const { from, to, value } of points) {
-    path += `${end !== null && from <= end ? "L" : "M"}${x(from).toFixed(1)} ${y(value).toFixed(1)}H${x(to).toFixed(1)}`;
-    end = to;
+  for (const { left, right, value } of points) {
+    path += `${end !== null && left <= end ? "L" : "M"}${x(left).toFixed(1)} ${y(value).toFixed(1)}H${x(right).toFixed(1)}`;
+    end = right;
   }
   return path;
 }
 
 function chart(name, lines, [begin, end]) {
-  const groups = [...lines].filter(([, points]) => points.length > 0).slice(0, MOST_LINES);
+  const groups = [...lines].filter(([, points]) => points.length > 0).slice(0, MOST_LINES).map(([group, points]) => [group, places(points)]);
   const all = groups.flatMap(([, points]) => points);
   const [low, high] = range(all);
   const x = (ms) => ((ms - begin) / Math.max(1, end - begin)) * WIDTH;
@@ -110,16 +119,16 @@ function chart(name, lines, [begin, end]) {
   for (const value of [low, high]) svg.append(drawn("line", { x1: 0, x2: WIDTH, y1: y(value), y2: y(value) }));
   groups.forEach(([, points], at) => {
     svg.append(drawn("path", { d: line(points, x, y), stroke: COLOURS[at], "stroke-dasharray": DASHES[at] }));
-    for (const { from, to, value } of points.filter(({ alarm }) => alarm)) {
-      svg.append(drawn("circle", { class: "alarm", cx: (x(from) + x(to)) / 2, cy: y(value), r: 4 }));
+    for (const { left, right, value } of points.filter(({ alarm }) => alarm)) {
+      svg.append(drawn("circle", { class: "alarm", cx: (x(left) + x(right)) / 2, cy: y(value), r: 4 }));
     }
   });
   const cursor = drawn("line", { class: "cursor", y1: 0, y2: HEIGHT, x1: -9, x2: -9 });
   svg.append(cursor);
   const newest = `newest: ${last}`;
-  const readout = node("p", { class: "readout" }, newest);
+  const readout = node("p", { class: "readout", "aria-live": "polite" }, newest);
   const show = (ms) => {
-    const near = groups.map(([group, points]) => [group, points.find(({ from, to }) => from <= ms && ms < to)]).filter(([, point]) => point);
+    const near = groups.map(([group, points]) => [group, points.find(({ left, right }) => left <= ms && ms < right)]).filter(([, point]) => point);
     const place = ms === null ? -9 : x(ms);
     cursor.setAttribute("x1", place);
     cursor.setAttribute("x2", place);
@@ -131,7 +140,7 @@ function chart(name, lines, [begin, end]) {
   });
   svg.addEventListener("pointerleave", () => show(null));
   // windows one by one, by keyboard
-  const windows = [...new Set(all.map(({ from }) => from))].sort((a, b) => a - b);
+  const windows = [...new Set(all.map(({ left }) => left))].sort((a, b) => a - b);
   let chosen = windows.length;
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -171,12 +180,14 @@ function rows(releases) {
 }
 
 function notes(releases) {
-  const newest = releases.at(-1);
+  // a question about several sheets has a release of each
+  const newest = releases.filter(({ start_ms }) => start_ms === releases.at(-1).start_ms);
+  const too_few = [...new Set(newest.flatMap(({ too_few }) => too_few))];
   const left_out = releases.reduce((sum, release) => sum + release.left_out, 0);
   const said = [];
-  if (newest.too_few.length > 0) said.push(`In the newest window too few devices had frames in: ${newest.too_few.join(", ")}.`);
+  if (too_few.length > 0) said.push(`In the newest window too few devices had frames in: ${too_few.join(", ")}.`);
   if (left_out > 0) said.push(`${left_out} frames were beyond the question's limit and are left out.`);
-  const alarms = newest.groups.flatMap(({ group, figures }) => figures.filter(({ alarm }) => alarm === true).map(({ channel, threshold }) => `${channel} is above ${threshold} in ${group}`));
+  const alarms = newest.flatMap(({ groups }) => groups).flatMap(({ group, figures }) => figures.filter(({ alarm }) => alarm === true).map(({ channel, threshold }) => `${channel} is above ${threshold} in ${group}`));
   $("alarm").hidden = alarms.length === 0;
   const text = `Alarm: ${alarms.join("; ")}`;
   if (alarms.length > 0 && $("alarm").textContent !== text) $("alarm").textContent = text;
@@ -184,17 +195,23 @@ function notes(releases) {
 }
 
 function draw(every) {
-  const releases = every.slice(-Number($("span").value));
+  const starts = [...new Set(every.map(({ start_ms }) => start_ms))];
+  const first = starts.at(-Number($("span").value)) ?? starts[0];
+  const releases = every.filter(({ start_ms }) => start_ms >= first);
   const begin = Math.min(...releases.map(({ start_ms }) => start_ms));
   const end = Math.max(...releases.map(({ end_ms }) => end_ms));
   notes(releases);
-  $("charts").replaceChildren(...[...series(releases)].map(([name, lines]) => chart(name, lines, [begin, end])));
+  const charts = [...series(releases)].filter(([, lines]) => [...lines.values()].some((points) => points.length > 0));
+  const focused = [...document.querySelectorAll("#charts figure > svg")].indexOf(document.activeElement);
+  $("charts").replaceChildren(...charts.map(([name, lines]) => chart(name, lines, [begin, end])));
+  document.querySelectorAll("#charts figure > svg")[focused]?.focus();
   $("rows").replaceChildren(...rows(releases));
-  $("state").textContent = `${releases.length} windows, until ${time(end)}`;
+  const count = starts.filter((start) => start >= first).length;
+  $("state").textContent = `${count} ${count === 1 ? "window" : "windows"}, until ${time(end)}`;
 }
 
 function choose(newest) {
-  const names = newest.map(({ question }) => question);
+  const names = [...new Set(newest.map(({ question }) => question))];
   const known = [...$("question").options].map(({ value }) => value);
   if (names.join("\n") !== known.join("\n")) {
     const before = $("question").value;
@@ -214,9 +231,12 @@ async function look() {
     }
     $("work").hidden = false;
     const question = choose(newest);
-    const mark = JSON.stringify([newest.find((release) => release.question === question), $("span").value]);
+    const mark = JSON.stringify([newest.filter((release) => release.question === question), $("span").value]);
     if (mark === view.shown) return;
-    draw(await ask(`releases/${encodeURIComponent(question)}`));
+    const releases = await ask(`releases/${encodeURIComponent(question)}`);
+    // another question was chosen meanwhile
+    if (question !== $("question").value) return look();
+    draw(releases);
     view.shown = mark;
   } catch (error) {
     if (error instanceof Denied) {

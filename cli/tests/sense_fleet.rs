@@ -89,6 +89,8 @@ struct Unit {
 struct Figures {
     lost_replies: u64,
     sent_twice: u64,
+    /// Frames that the broker confirmed.
+    over_broker: u64,
     killed: u64,
     broker_restarts: u64,
     bad_rows: u64,
@@ -102,6 +104,8 @@ struct Figures {
 }
 
 struct World {
+    /// Further words of the server.
+    words: Vec<String>,
     place: Place,
     server: Option<Server>,
     broker: Broker,
@@ -111,7 +115,9 @@ struct World {
     units: Vec<Unit>,
     frames: Vec<Sealed>,
     revoked: BTreeSet<usize>,
-    /// Released windows, and those for which a release is impossible.
+    /// The releases of windows, which never change.
+    releases: BTreeMap<u64, Value>,
+    /// Released windows.
     released: BTreeSet<u64>,
     /// Seconds since [`START`].
     now: u64,
@@ -125,7 +131,7 @@ fn read_device(place: &Place, folder: &str, name: &str) -> Device<U28, InsecureV
 }
 
 impl World {
-    fn new(devices: usize) -> Option<Self> {
+    fn new(devices: usize, words: &[&str]) -> Option<Self> {
         let place = Place::new();
         let settings = format!(
             "allow_anonymous true\nmax_queued_messages 0\npersistence true\npersistence_location {}\nautosave_interval 1\n",
@@ -148,6 +154,7 @@ impl World {
         });
         let units = units.collect();
         let mut world = Self {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
             place,
             server: None,
             broker,
@@ -157,6 +164,7 @@ impl World {
             units,
             frames: Vec::new(),
             revoked: BTreeSet::new(),
+            releases: BTreeMap::new(),
             released: BTreeSet::new(),
             now: 0,
             figures: Figures::default(),
@@ -184,9 +192,9 @@ impl World {
     }
 
     fn start(&mut self) {
-        let (data, log) = (self.place.path("server"), self.place.path("log"));
-        let words =
-            ["--sense", &data, "--sense-mqtt", &self.broker.url, "--sense-memory", &format!("{}MiB", MEMORY[0])];
+        let (data, log, memory) = (self.place.path("server"), self.place.path("log"), format!("{}MiB", MEMORY[0]));
+        let mut words = vec!["--sense", &data, "--sense-mqtt", &self.broker.url, "--sense-memory", &memory];
+        words.extend(self.words.iter().map(String::as_str));
         let clock = [("TOBARI_SIMULATED_CLOCK", self.place.path("clock"))];
         self.server = Some(Server::logging_with(log.as_ref(), &words, &clock));
     }
@@ -312,6 +320,7 @@ impl World {
                 }
                 counts.is_some()
             };
+            self.figures.over_broker += if over_broker && confirmed { batch.len() as u64 } else { 0 };
             self.set(batch, if confirmed { Fate::Confirmed } else { Fate::Unknown });
         }
     }
@@ -328,7 +337,7 @@ impl World {
                     let bytes = self.bytes_of(batch);
                     let (address, path) = (self.server().address(), format!("/sense/v1/fleets/{}/frames", self.fleet));
                     let sent = std::thread::spawn(move || ask(&address, "POST", &path, &bytes).is_some());
-                    let pause = self.draw(6);
+                    let pause = self.draw(30);
                     std::thread::sleep(Duration::from_millis(pause));
                     self.kill();
                     sent.join().unwrap();
@@ -338,7 +347,9 @@ impl World {
                 // frames wait at the broker for an absent server, and the broker restarts
                 3 | 9 | 15 | 21 if i == batches.len() / 3 => {
                     self.kill();
+                    let before = self.figures.over_broker;
                     self.send(batch, true);
+                    assert!(self.figures.over_broker > before, "the broker keeps frames for an absent server");
                     self.figures.broker_restarts += 1;
                     self.broker.restart();
                     self.start();
@@ -485,13 +496,16 @@ impl World {
             for file in std::fs::read_dir(question.unwrap().path()).unwrap().map(|file| file.unwrap().path()) {
                 let Ok(release) = serde_json::from_slice::<Value>(&std::fs::read(&file).unwrap()) else { continue };
                 let Some(start) = release["start_ms"].as_u64() else { continue };
-                if release["groups"].is_array() && !self.released.contains(&(start / 1000)) {
-                    new.push((start / 1000, release));
+                match self.releases.get(&(start / 1000)) {
+                    _ if !release["groups"].is_array() => {}
+                    Some(known) => assert_eq!(*known, release, "a release is never written anew"),
+                    None => new.push((start / 1000, release)),
                 }
             }
         }
         for (start, release) in new {
             assert!(self.released.insert(start), "one release of a window");
+            self.releases.insert(start, release.clone());
             assert!(start + HOUR + LATENESS <= START + self.now, "the window of {start} was released early");
             let of_window = self.frames.iter().filter(|frame| frame.window == start && frame.fate == Fate::Confirmed);
             let counted: Vec<&Sealed> = of_window.filter(|frame| !self.revoked.contains(&frame.unit)).collect();
@@ -546,9 +560,15 @@ fn a_day_of_a_fleet_with_all_that_goes_wrong_releases_the_readings_that_were_con
     }
     let devices = std::env::var("TOBARI_SOAK_DEVICES").map_or(10_000, |number| number.parse().unwrap());
     let began = Instant::now();
-    let Some(mut world) = World::new(devices) else { panic!("this run needs mosquitto") };
+    let Some(mut world) = World::new(devices, &[]) else { panic!("this run needs mosquitto") };
     for hour in 0..HOURS {
-        world.clock(hour * HOUR + 1800, 0);
+        // the server's clock goes wrong for less than an hour
+        let ahead = match hour {
+            10 => 3 * DAY as i64,
+            18 => -3 * (DAY as i64),
+            _ => 0,
+        };
+        world.clock(hour * HOUR + 1800, ahead);
         for unit in COMMANDS..devices {
             if world.revoked.contains(&unit) {
                 continue;
@@ -567,12 +587,6 @@ fn a_day_of_a_fleet_with_all_that_goes_wrong_releases_the_readings_that_were_con
             16 => world.revoke(hour),
             _ => {}
         }
-        // the server's clock goes wrong for less than an hour
-        let ahead = match hour {
-            10 => 3 * DAY as i64,
-            18 => -3 * (DAY as i64),
-            _ => 0,
-        };
         world.clock(hour * HOUR + 2400, ahead);
         world.keyholder();
         world.check();
@@ -617,10 +631,68 @@ fn a_day_of_a_fleet_with_all_that_goes_wrong_releases_the_readings_that_were_con
         "releases": figures.releases, "readings_released": figures.readings_released,
         "readings_late": figures.late, "readings_of_revoked_devices": figures.revoked,
         "readings_of_too_few_devices": figures.of_few,
-        "lost_replies": figures.lost_replies, "batches_sent_twice": figures.sent_twice,
+        "frames_over_broker": figures.over_broker, "lost_replies": figures.lost_replies, "batches_sent_twice": figures.sent_twice,
         "server_killed": figures.killed, "broker_restarted": figures.broker_restarts,
         "rows_of_files": figures.rows, "bad_rows": figures.bad_rows,
         "server_most_mib": figures.most_kib >> 10,
     });
     println!("{all}");
+}
+
+/// A key holder that was away for longer than the server keeps frames gets no result of what is
+/// left of a window, and is told. Its other windows and questions go on.
+#[test]
+#[ignore = "simulated time: cargo xtask soak fleet"]
+fn a_window_whose_frames_were_removed_has_no_result_and_the_others_go_on() {
+    let Some(mut world) = World::new(12, &["--sense-days", "1"]) else { panic!("this run needs mosquitto") };
+    let holder = world.place.path("holder");
+    for name in ["a", "b", "c"] {
+        let text = QUESTION.replace("hours", name).replace("\"1h\"", "\"1d\"");
+        let file = world.place.write("long.toml", &text);
+        good(&["sense", "query", &holder, &file]);
+    }
+    world.clock(1800, 0);
+    (0..6).for_each(|unit| world.seal(unit, 0));
+    world.deliver(0);
+    world.settle();
+    world.clock(2 * HOUR, 0);
+    (6..12).for_each(|unit| world.seal(unit, 0));
+    (0..12).for_each(|unit| world.seal(unit, 1));
+    world.deliver(0);
+    world.settle();
+    // the first frames are older than a day, the others are not; a server looks when it starts
+    world.clock(25 * HOUR, 0);
+    world.kill();
+    world.start();
+    for _ in 0..100 {
+        if metric(world.server(), "tobari_sense_lost_frames_total") > 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(metric(world.server(), "tobari_sense_lost_frames_total"), 12);
+    let words = ["sense", "keyholder", &holder, "--server", &world.server().url, "--once"];
+    let words = words.map(str::to_owned);
+    let words = words.each_ref().map(String::as_str);
+    for round in 0..2 {
+        let told = tobari(&words);
+        let said = stderr(&told);
+        assert!(!told.status.success(), "{said}");
+        for name in ["a", "b", "c"] {
+            assert!(said.contains(&format!("{name}: ")), "{said}");
+        }
+        assert!(said.contains("keeps frames for 1 days (--sense-days), and this question needs 2"), "{said}");
+        assert_eq!(
+            said.contains("the server removed frames of it before its result was fetched"),
+            round == 0,
+            "{said}"
+        );
+    }
+    world.check();
+    assert_eq!(world.released, BTreeSet::from([START + HOUR]));
+    let listed = good(&["sense", "query", &holder]);
+    assert!(
+        listed.contains("1 windows with a result, 0 with too few devices, 1 whose frames the server had removed"),
+        "{listed}"
+    );
 }

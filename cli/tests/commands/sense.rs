@@ -109,6 +109,13 @@ fn devices_are_taken_from_a_table_and_a_table_with_an_error_changes_nothing() {
         bad(&[&["sense", "provision", &holder, "--devices", &file][..], &tokens].concat(), 1, expected);
         assert_eq!(listed(), before);
     }
+    // a device without a file would have to get a new key
+    place.write("devices/c.device", "in the way");
+    let file = place.write("table.csv", "name\nb\nc\n");
+    let words = ["sense", "provision", &holder, "--devices", &file, "-o", &place.path("devices")];
+    bad(&words, 1, "c.device");
+    assert_eq!(listed(), before);
+    assert_eq!(std::fs::read_dir(place.path("devices")).unwrap().count(), 3, "two of a, and the one in the way");
     let file = place.write("table.csv", "Room;Name;Tenant\n1;b;north\n2;c;\n");
     let words = ["sense", "provision", &holder, "--devices", &file, "--tenant", "south"];
     let told = good(&[&words[..], &tokens].concat());

@@ -150,14 +150,17 @@ impl Drop for Busy {
     }
 }
 
-/// Returns memory that is no longer kept to the system. For that it allocates and frees a large
-/// object. It also reserves the range of addresses, if not done before; this asks the system for
-/// the machine's memory.
-///
-/// glibc has a heap of small objects for each thread, and keeps what is free below an object that
-/// is used. It returns all free pages here.
+/// Allocates and frees a large object. This returns memory that is no longer kept to the system. It
+/// also reserves the range of addresses, if not done before; this asks the system for the machine's
+/// memory.
 pub fn settle() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+}
+
+/// Returns free pages of small objects to the system. glibc has a heap for each of several threads,
+/// and keeps what is free below an object that is used. After work with many small objects, the
+/// next thread's heap would grow beside it. Searches all heaps, so only for the end of such work.
+pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes a number, and locks of the allocator's own
     let _ = unsafe { libc::malloc_trim(0) };

@@ -25,7 +25,7 @@ use axum::{
     routing::get,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     io,
     net::SocketAddr,
@@ -50,6 +50,8 @@ pub struct Figures {
     questions: BTreeMap<String, Vec<Release>>,
     /// The numbers of windows with too few devices, by question.
     empty: BTreeMap<String, u64>,
+    /// The numbers of windows whose frames the server had removed, by question.
+    removed: BTreeMap<String, u64>,
     opened: Opened,
 }
 
@@ -77,10 +79,18 @@ impl Figures {
         *self.empty.entry(question.to_owned()).or_default() += 1;
     }
 
+    /// Counts a window of a question of which the server had removed frames.
+    pub fn count_removed(&mut self, question: &str) {
+        *self.removed.entry(question.to_owned()).or_default() += 1;
+    }
+
     /// The newest releases and the counts.
     fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::default();
-        for Sample { name, help, labels, value } in self.newest().flat_map(Release::samples) {
+        // the sheets of a window have the numbers of devices and frames, and its end, in common
+        let mut known = BTreeSet::new();
+        let is_new = |sample: &Sample| known.insert((sample.name, sample.labels.clone()));
+        for Sample { name, help, labels, value } in self.newest().flat_map(Release::samples).filter(is_new) {
             let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
             metrics.gauge(&format!("tobari_sense_{name}"), help).add(&labels, value);
         }
@@ -92,11 +102,18 @@ impl Figures {
         let help = "Windows in which too few devices had frames, by question.";
         let mut empty = metrics.counter("tobari_sense_empty_windows_total", help);
         self.empty.iter().for_each(|(question, count)| empty.add(&[("question", question)], *count));
+        let help = "Windows without a result, because the server had removed frames of them, by question.";
+        let mut removed = metrics.counter("tobari_sense_removed_windows_total", help);
+        self.removed.iter().for_each(|(question, count)| removed.add(&[("question", question)], *count));
         metrics
     }
 
+    /// The releases of the newest window of each question: one for each sheet.
     fn newest(&self) -> impl Iterator<Item = &Release> {
-        self.questions.values().filter_map(|releases| releases.last())
+        self.questions.values().flat_map(|releases| {
+            let start = releases.last().map(|release| release.start_ms);
+            releases.iter().filter(move |release| Some(release.start_ms) == start)
+        })
     }
 }
 

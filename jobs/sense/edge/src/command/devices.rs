@@ -12,7 +12,7 @@ use tobari_device::DeviceNumber;
 use tobari_host::files::{read_bounded, write_atomically};
 use tobari_sense::enrol::{Card, MAX_CARD, Request, hex};
 use tobari_sense::holder::Holder;
-use tobari_sense::registry::{FLEET, Registry, Secret};
+use tobari_sense::registry::{FLEET, Registry, Secret, Token};
 use tobari_sense::schema::Schema;
 
 /// Makes a key holder's folder.
@@ -67,27 +67,43 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
             devices.iter().map(|_| (None, Secret::random(&mut rng))).collect()
         }
     };
-    let numbers = folder.change(|registry| taken_in(registry, arguments.rotate, &devices, secrets))?;
-    let registry = folder.registry()?;
     let fleet: [u8; FLEET] = folder.card.check()?;
-    if let Some(output) = &arguments.output {
-        folder::private(output)?;
-    }
-    for (ListedDevice { name, .. }, number) in devices.iter().zip(numbers) {
-        let entry = registry
-            .numbered(number.value())
-            .ok_or_else(|| wrong(&arguments.folder, "expected the new device, found none"))?;
-        let token = entry.token(folder.card.schema.profile, fleet);
+    let tokens = folder.change(|registry| {
+        let numbers = taken_in(registry, arguments.rotate, &devices, secrets)?;
+        let unknown = || wrong(&arguments.folder, "expected the new device, found none");
+        let entries = numbers.iter().map(|number| registry.numbered(number.value()).ok_or_else(unknown));
+        let tokens = entries.map(|entry| Ok(entry?.token(folder.card.schema.profile, fleet)));
+        let tokens = tokens.collect::<Result<Vec<Token>, Failure>>()?;
         if let Some(output) = &arguments.output {
-            write_device(&output.join(format!("{name}.device")), &token)?;
+            write_devices(output, &devices, &tokens)?;
         }
+        Ok(tokens)
+    })?;
+    for (ListedDevice { name, .. }, token) in devices.iter().zip(tokens) {
         told(
             arguments.json,
             "active",
             name,
-            number.value(),
+            token.number.value(),
             arguments.token.then(|| token.encode()).as_ref().map(|line| line.as_str()),
         )?;
+    }
+    Ok(())
+}
+
+/// Writes the files of devices: all of them, or none. The registry is written behind them, so no
+/// device is known without its file.
+fn write_devices(output: &Path, devices: &[ListedDevice], tokens: &[Token]) -> Result<(), Failure> {
+    folder::private(output)?;
+    let paths: Vec<_> = devices.iter().map(|device| output.join(format!("{}.device", device.name))).collect();
+    for (at, (path, token)) in paths.iter().zip(tokens).enumerate() {
+        if let Err(failure) = write_device(path, token) {
+            for written in &paths[..at] {
+                let _ = std::fs::remove_file(written);
+                let _ = std::fs::remove_file(folder::counter_of(written));
+            }
+            return Err(failure);
+        }
     }
     Ok(())
 }

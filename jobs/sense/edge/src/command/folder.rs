@@ -7,6 +7,7 @@
 //!   FOLDER/questions/{id}.json    a registered question (0600)
 //!   FOLDER/releases/{id}/{start}.json   the outcome of a window (0600)
 //!   FOLDER/releases/{id}/{start}.empty   the note of a window in which too few devices had frames
+//!   FOLDER/releases/{id}/{start}.removed the note of a window whose frames the server had removed
 //!   FOLDER/releases/{id}/{start}.fetched   the server's results of a window, until it has an
 //!                                 outcome (0600)
 //!   FOLDER/server/…               objects for the server, to send them again
@@ -85,7 +86,10 @@ pub(crate) fn write_device(path: &Path, token: &Token) -> Result<(), Failure> {
     CounterFile::create(&counter_of(path))?;
     let mut line = token.encode();
     line.push('\n');
-    Ok(write_secret(path, line.as_bytes())?)
+    write_secret(path, line.as_bytes()).map_err(|error| {
+        let _ = fs::remove_file(counter_of(path));
+        error.into()
+    })
 }
 
 /// Reads a device's file.
@@ -204,22 +208,29 @@ impl KeyFolder {
         self.release(id, start_ms).with_extension("empty")
     }
 
-    /// The numbers of a question's windows with a result, and of those with too few devices.
-    pub(crate) fn windows(&self, id: &str) -> Result<(u64, u64), Failure> {
+    /// The path of the note that the server had removed frames of a window.
+    pub(crate) fn removed(&self, id: &str, start_ms: u64) -> PathBuf {
+        self.release(id, start_ms).with_extension("removed")
+    }
+
+    /// The numbers of a question's windows with a result, of those with too few devices, and of
+    /// those whose frames the server had removed.
+    pub(crate) fn windows(&self, id: &str) -> Result<(u64, u64, u64), Failure> {
         let folder = self.join("releases").join(id);
-        let (mut results, mut empty) = (0, 0);
+        let (mut results, mut empty, mut removed) = (0, 0, 0);
         if !folder.exists() {
-            return Ok((0, 0));
+            return Ok((0, 0, 0));
         }
         for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
             let path = entry.map_err(|error| wrong(&folder, error))?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => results += 1,
                 Some("empty") => empty += 1,
+                Some("removed") => removed += 1,
                 _ => {}
             }
         }
-        Ok((results, empty))
+        Ok((results, empty, removed))
     }
 
     /// The path of a window's fetched results. The file exists from before decryption until the

@@ -80,6 +80,11 @@ async fn serve(
     Ok(())
 }
 
+/// One failure for several errors.
+fn all_of(errors: &[String]) -> Result<(), Failure> {
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Work(errors.join("\n"))) }
+}
+
 /// The half that talks to the server.
 struct Keyholder<'a> {
     folder: KeyFolder,
@@ -135,23 +140,45 @@ impl<'a> Keyholder<'a> {
         self.renew_questions(&registry)?;
         self.take_up_questions(&registry)?;
         let known: Vec<(String, Vec<u8>)> = self.orders.iter().map(|(id, order)| (id.clone(), order.clone())).collect();
+        let mut errors = Vec::new();
         for (id, order) in known {
-            if !self.folder.question(&id).exists() {
-                if self.told.remove(&id) {
-                    self.server.forget_order(&id).await?;
+            if let Err(failure) = self.question(&id, order, &registry).await {
+                let name = self.names.get(&id).map_or("", |(name, _)| name);
+                errors.push(format!("{name}: {failure}"));
+                if !self.server.has_refused() {
+                    break;
                 }
-                continue;
-            }
-            if !self.told.contains(&id) {
-                self.server.give_order(&id, order).await?;
-                self.told.insert(id.clone());
-            }
-            let windows: BTreeSet<u64> = self.server.windows(&id).await?.into_iter().collect();
-            for start_ms in windows {
-                self.window(&id, start_ms, &registry).await?;
             }
         }
-        Ok(())
+        all_of(&errors)
+    }
+
+    /// Gives the server a question, and fetches its results. A window that the server refuses does
+    /// not hold up those behind it.
+    async fn question(&mut self, id: &str, order: Vec<u8>, registry: &Arc<Registry>) -> Result<(), Failure> {
+        if !self.folder.question(id).exists() {
+            if self.told.remove(id) {
+                self.server.forget_order(id).await?;
+            }
+            return Ok(());
+        }
+        if !self.told.contains(id) {
+            self.server.give_order(id, order).await?;
+            self.told.insert(id.to_owned());
+        }
+        let windows: BTreeSet<u64> = self.server.windows(id).await?.into_iter().collect();
+        let mut errors = Vec::new();
+        for start_ms in windows {
+            if let Err(failure) = self.window(id, start_ms, registry).await {
+                errors.push(failure.to_string());
+                if !self.server.has_refused() {
+                    break;
+                }
+            }
+        }
+        // the same refusal of many windows is told once
+        errors.dedup();
+        all_of(&errors)
     }
 
     /// Carries new keys of devices into the questions about them. A server takes frames under a new
@@ -230,6 +257,10 @@ impl<'a> Keyholder<'a> {
                 self.came.insert(window.clone());
                 self.opener.give(Work::Opened(window));
                 self.count_empty(id);
+            } else if path == self.folder.removed(id, start_ms) {
+                self.came.insert(window.clone());
+                self.opener.give(Work::Opened(window));
+                self.count_removed(id);
             }
         }
         for window in waiting {
@@ -270,6 +301,10 @@ impl<'a> Keyholder<'a> {
                     self.note_empty(window, devices)?;
                     return self.server.done(id, start_ms).await;
                 }
+                WindowAnswer::Removed => {
+                    self.note_removed(window)?;
+                    return self.server.done(id, start_ms).await;
+                }
             }
         }
         self.came.insert(window.clone());
@@ -297,6 +332,30 @@ impl Keyholder<'_> {
         self.opener.give(Work::Opened(window.clone()));
         self.came.insert(window);
         Ok(())
+    }
+
+    /// Records and reports a window of which the server no longer has all frames. Nothing is
+    /// decrypted for it later.
+    fn note_removed(&mut self, window: (String, u64)) -> Result<(), Failure> {
+        let (id, start_ms) = &window;
+        let note = json!({ "removed": true, "id": id, "start_ms": start_ms });
+        keep(&self.folder.removed(id, *start_ms), &serde_json::to_vec(&note)?)?;
+        output::say(format!(
+            "{}: nothing is released for the window at {}: the server removed frames of it before its result was \
+             fetched. Keep frames longer there (--sense-days), or let the key holder run more often",
+            self.names.get(id).map_or("", |(name, _)| name),
+            *start_ms as f64 / 1e3
+        ));
+        self.count_removed(id);
+        self.opener.give(Work::Opened(window.clone()));
+        self.came.insert(window);
+        Ok(())
+    }
+
+    fn count_removed(&self, id: &str) {
+        if let Some((name, _)) = self.names.get(id) {
+            self.figures.write().unwrap_or_else(PoisonError::into_inner).count_removed(name);
+        }
     }
 
     fn count_empty(&self, id: &str) {

@@ -63,9 +63,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a question, perhaps with the numbers of its windows with a result and with too few
-/// devices.
-fn told(registered: &Registered, as_json: bool, state: &str, windows: Option<(u64, u64)>) -> Result<(), Failure> {
+/// Prints a question, perhaps with the numbers of its windows with a result, with too few devices
+/// and with removed frames.
+fn told(registered: &Registered, as_json: bool, state: &str, windows: Option<(u64, u64, u64)>) -> Result<(), Failure> {
     let (question, order) = (&registered.question, &registered.order);
     let devices = order.device_count();
     if as_json {
@@ -73,13 +73,15 @@ fn told(registered: &Registered, as_json: bool, state: &str, windows: Option<(u6
             "question": question.name, "id": registered.id(), "state": state, "devices": devices, "groups": registered.groups,
             "window_ms": order.length_ms, "every_ms": order.every_ms, "statistics": question.statistics.len(),
         });
-        if let Some((results, too_few)) = windows {
-            line["windows"] = json!({ "results": results, "too_few": too_few });
+        if let Some((results, too_few, removed)) = windows {
+            line["windows"] = json!({ "results": results, "too_few": too_few, "removed": removed });
         }
         return output::json(&line);
     }
-    let windows =
-        windows.map(|(results, too_few)| format!("; {results} windows with a result, {too_few} with too few devices"));
+    let windows = windows.map(|(results, too_few, removed)| {
+        let lost = if removed > 0 { format!(", {removed} whose frames the server had removed") } else { String::new() };
+        format!("; {results} windows with a result, {too_few} with too few devices{lost}")
+    });
     let every = match order.bounds.is_empty() {
         true => format!("every {} s", order.every_ms as f64 / 1e3),
         false => format!("in {}, until {}", question.window.zone.as_deref().unwrap_or("UTC"), calendar::UNTIL),

@@ -22,6 +22,8 @@ pub struct CloudConnection {
     connection: HttpConnection,
     base: String,
     headers: Vec<(&'static str, String)>,
+    /// Whether the last reply was a refusal.
+    refused: bool,
 }
 
 /// The answer about a window.
@@ -30,6 +32,8 @@ pub(crate) enum WindowAnswer {
     Results(Vec<u8>),
     /// Too few devices have frames in the window. The number of devices, if the server tells it.
     Empty(Option<u32>),
+    /// The server removed frames of the window for their age.
+    Removed,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +56,7 @@ impl CloudConnection {
     pub fn reach(url: &str, reach: &Reach, fleet: &str) -> Result<Self, Failure> {
         let connection = HttpClient::new(url, &reach.tls)?.connection();
         let token = reach.token.iter().map(|token| ("authorization", format!("Bearer {}", **token)));
-        Ok(Self { connection, base: format!("/sense/v1/fleets/{fleet}"), headers: token.collect() })
+        Ok(Self { connection, base: format!("/sense/v1/fleets/{fleet}"), headers: token.collect(), refused: false })
     }
 
     /// The number of bytes sent.
@@ -67,7 +71,23 @@ impl CloudConnection {
 
     /// Sends a request, and repeats it if the server is busy.
     async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, Failure> {
-        Ok(self.connection.send_again_where_busy(request).await?)
+        self.refused = false;
+        let reply = self.connection.send_again_where_busy(request).await?;
+        self.refused = reply.status >= 400;
+        Ok(reply)
+    }
+
+    async fn delete(&mut self, request: HttpRequest) -> Result<HttpReply, Failure> {
+        self.refused = false;
+        let reply = self.connection.delete(request).await?;
+        self.refused = reply.status >= 400;
+        Ok(reply)
+    }
+
+    /// Whether the server refused the last request. After an error, false means that the server or
+    /// this machine has trouble, and that other requests would fail, too.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused
     }
 
     /// Sends frames, and returns their counts by verdict. Accepted frames are then on the server's
@@ -119,14 +139,14 @@ impl CloudConnection {
     /// Deletes the frames of a device, and returns their number.
     pub(crate) async fn remove_frames(&mut self, number: u32) -> Result<u64, Failure> {
         let request = self.request(&format!("/devices/{number}/frames"), None);
-        let reply = good(self.connection.delete(request).await?)?;
+        let reply = good(self.delete(request).await?)?;
         Ok(serde_json::from_slice::<Removed>(&reply.body)?.removed)
     }
 
     /// Removes an order from the server, if the server has it.
     pub(crate) async fn forget_order(&mut self, id: &str) -> Result<(), Failure> {
         let request = self.request(&format!("/questions/{id}"), None);
-        let reply = self.connection.delete(request).await?;
+        let reply = self.delete(request).await?;
         if reply.header("tobari-refusal") == Some("question") { Ok(()) } else { good(reply).map(|_| ()) }
     }
 
@@ -145,12 +165,15 @@ impl CloudConnection {
         if reply.header("tobari-refusal") == Some("empty") {
             return Ok(WindowAnswer::Empty(reply.header("tobari-devices").and_then(|count| count.parse().ok())));
         }
+        if reply.header("tobari-refusal") == Some("removed") {
+            return Ok(WindowAnswer::Removed);
+        }
         Ok(WindowAnswer::Results(good(reply)?.body.to_vec()))
     }
 
     /// Acknowledges that results were fetched. The message does not depend on the outcome.
     pub(crate) async fn done(&mut self, id: &str, start_ms: u64) -> Result<(), Failure> {
         let request = self.request(&format!("/questions/{id}/windows/{start_ms}"), None);
-        good(self.connection.delete(request).await?).map(|_| ())
+        good(self.delete(request).await?).map(|_| ())
     }
 }

@@ -5,7 +5,8 @@
 //! not believed at first: time goes on as a clock shows it that nobody can set. A clock that is
 //! right again within [`HOLD`] has closed nothing; one that stays is believed then, because a
 //! machine that slept shows the same jump. A clock that goes back is believed at once: it only
-//! delays windows. A clock before 2026 was not set: what follows it is no jump.
+//! delays windows. A clock before 2026 was not set, and closes nothing. If a server starts
+//! under one, the next clock is believed.
 //!
 //! A jump while the server does not run is not seen.
 
@@ -61,6 +62,10 @@ impl ClosingClock {
     /// shows `wall_ms`.
     pub(super) fn until(&self, now: Instant, wall_ms: u64) -> u64 {
         let mut believed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // a clock that was not set closes nothing, and is no measure for the clock behind it
+        if wall_ms < RELEASED_MS {
+            return wall_ms;
+        }
         let passed = now.saturating_duration_since(believed.at).as_millis() as u64;
         let expected = believed.wall_ms.saturating_add(passed);
         if wall_ms.saturating_sub(expected) > CLOCK_STEP_MS && expected >= RELEASED_MS {
@@ -128,6 +133,9 @@ mod tests {
     fn a_jump_before_the_first_question_is_held_and_a_clock_that_was_not_set_is_no_measure() {
         let start = Instant::now();
         let clock = ClosingClock::new(start, RELEASED_MS + DAYS);
+        assert_eq!(clock.until(start + HOLD, RELEASED_MS + 3 * DAYS), RELEASED_MS + DAYS + HOUR);
+        // nor does a clock that falls to 1970 let a jump through
+        assert_eq!(clock.until(start + HOLD, 5_000), 5_000);
         assert_eq!(clock.until(start + HOLD, RELEASED_MS + 3 * DAYS), RELEASED_MS + DAYS + HOUR);
         // a machine without a battery starts in 1970, and is right a minute later
         let unset = ClosingClock::new(start, 5_000);

@@ -78,6 +78,8 @@ pub(super) struct Counted {
     pub(super) stored: u64,
     /// Frames that were stored after the results of a window of theirs were fetched.
     pub(super) after_window: u64,
+    /// Frames that were removed for their age before a window of theirs was fetched.
+    pub(super) lost: u64,
     /// Transactions.
     pub(super) groups: u64,
     /// The number of jumps of the clock forward, and back.
@@ -430,7 +432,7 @@ mod tests {
         assert_eq!(place.store(&[None], 20_000), [Some(now)]);
         assert_eq!(place.store(&[None], 21_000), [Some(now)]);
         assert_eq!(place.store(&[None], now + HOUR), [Some(now + HOUR)]);
-        assert_eq!(place.writer.store.remove_before(RELEASED_MS).unwrap(), 0, "none is of 1970");
+        assert_eq!(place.writer.store.remove_before(RELEASED_MS, |_, _| {}).unwrap(), 0, "none is of 1970");
         // a step back to a plausible time is believed
         assert_eq!(place.writer.counts.lock().clock, [0, 0]);
         assert_eq!(place.store(&[None], now), [Some(now)]);

@@ -39,7 +39,7 @@ use tobari_sense::ProfileName;
 use tobari_sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_sense::cloud::{Cloud, CloudError, Material, Wanted, tally_of};
 use tobari_sense::ingest::{Gate, IngestCounts};
-use tobari_sense::order::{Order, Seat};
+use tobari_sense::order::{Order, Seat, Windows as Times};
 use tobari_sense::program::Input;
 use tobari_sense::server::Batch as Laid;
 use tobari_sense::setting::{Setting, key_name};
@@ -107,6 +107,11 @@ pub(super) enum AnswerError {
         /// The bytes allowed.
         limit: u64,
     },
+    #[error(
+        "frames of this window were removed before its result was fetched (--sense-days), so it has no right result: \
+         keep frames longer, or fetch results sooner"
+    )]
+    Removed,
     #[error("a fault of the server")]
     Fault,
 }
@@ -355,16 +360,24 @@ impl Fleet {
         Ok(())
     }
 
-    /// Removes frames from before a time.
-    pub(super) fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
-        let removed = self.store.remove_before(before_ms)?;
+    /// Removes frames from before a time. Also returns how many of them no result had: a window of
+    /// theirs was not fetched.
+    pub(super) fn remove_before(&self, before_ms: u64) -> Result<(u64, u64), StoreError> {
+        let orders: Vec<_> = self.orders().iter().map(|(id, order)| (id.clone(), order.windows())).collect();
+        let mut lost = 0;
+        let removed = self.store.remove_before(before_ms, |time_ms, frames| {
+            let is_done = |id: &str, start| self.store.is_done(id, start).unwrap_or(false);
+            let waits = |(id, windows): &(String, Times)| windows.of(time_ms).any(|start| !is_done(id, start));
+            lost += if orders.iter().any(waits) { frames } else { 0 };
+        })?;
         // in version 2 an old frame may still come
         for (id, order) in self.orders().iter().filter(|(_, order)| !order.profile.is_stamped()) {
             self.store.forget_done(id, before_ms.saturating_sub(order.length_ms))?;
         }
         let mut counts = self.counts.lock();
         counts.stored -= removed.min(counts.stored);
-        Ok(removed)
+        counts.lost += lost;
+        Ok((removed, lost))
     }
 
     /// Removes a device's frames.
@@ -387,7 +400,13 @@ impl Fleet {
     ) -> Result<Vec<u8>, AnswerError> {
         // frames that are stored from now on may be missing in the results
         self.windows.note_computed(id, start_ms);
-        with_profile!(known.bundle.profile, P => self.answer_for::<P>(known, order, start_ms, memory))
+        let lost = || self.store.has_lost(start_ms, order.windows().end(start_ms));
+        if lost()? {
+            return Err(AnswerError::Removed);
+        }
+        let answer = with_profile!(known.bundle.profile, P => self.answer_for::<P>(known, order, start_ms, memory))?;
+        // frames may have been removed meanwhile
+        if lost()? { Err(AnswerError::Removed) } else { Ok(answer) }
     }
 
     fn answer_for<P: Profile>(

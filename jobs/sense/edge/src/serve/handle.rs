@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
-use tobari_host::memory::settle;
+use tobari_host::memory::trim;
 use tobari_host::storage::Trouble;
 use tobari_node::body::{or_drain, read};
 use tobari_node::clients::Origin;
@@ -51,11 +51,18 @@ pub(super) async fn frames(
     let most = used.visit.as_ref().map_or(shared.options.batch_bytes, |_| MESSAGE.min(shared.options.batch_bytes));
     let mut claim = shared.memory.claim(origin);
     let bytes = read(body, most, shared.options.patience, &mut claim).await?;
-    let _turn = shared.turns.take(origin).await?;
+    let held = (shared.turns.take(origin).await?, claim);
     if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
         return Err(spent());
     }
-    let stored = check(&shared, &used.fleet, &known, bytes.clone()).await?.queue(&known, None).await?.stored().await?;
+    // a device that goes away keeps its turn and its memory until its frames are stored
+    let (at, gate, body, fleet) = (Arc::clone(&shared), Arc::clone(&known), bytes.clone(), Arc::clone(&used.fleet));
+    let work = tokio::spawn(async move {
+        let stored = check(&at, &fleet, &gate, body).await?.queue(&gate, None).await?.stored().await;
+        drop(held);
+        stored
+    });
+    let stored = work.await.map_err(|_| not_stored())??;
     if let Some(visit) = used.visit.as_ref().filter(|_| stored.counts.taken > 0) {
         let each = known.gate.frame_bytes();
         visit.charge(each * stored.counts.taken as usize);
@@ -214,7 +221,7 @@ pub(super) async fn bundle(
 ) -> Result<StatusCode, Reply> {
     let shared = Arc::clone(&sense.shared);
     let origin = shared.origin(&headers, &place.guest.origin);
-    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_BUNDLE, MESSAGE)).await?;
+    let (who, bytes, held) = shared.message(&headers, &origin, body, (MAX_BUNDLE, MESSAGE)).await?;
     let name = named(&fleet)?;
     let bundle = Bundle::decode(&bytes).map_err(|error| malformed(error.to_string()))?;
     if bundle.fleet != fleet {
@@ -226,6 +233,7 @@ pub(super) async fn bundle(
         )));
     }
     let taken = blocking(move || {
+        let _held = held;
         let used = sense.used_or_new((&who, &origin), &name)?;
         used.charge(bytes.len())?;
         used.fleet
@@ -262,9 +270,10 @@ pub(super) async fn object(
 ) -> Result<StatusCode, Reply> {
     let shared = Arc::clone(&sense.shared);
     let origin = shared.origin(&headers, &place.guest.origin);
-    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_OBJECT, OBJECT)).await?;
+    let (who, bytes, held) = shared.message(&headers, &origin, body, (MAX_OBJECT, OBJECT)).await?;
     let name = named(&fleet)?;
     let kept = blocking(move || {
+        let _held = held;
         let found = sha256(&bytes);
         if unhex_lower(&hash) != Some(found) {
             return Err(malformed("expected bytes whose SHA-256 is their name, found others".to_owned()));
@@ -279,6 +288,8 @@ pub(super) async fn object(
     kept.await?;
     Ok(StatusCode::CREATED)
 }
+
+const HOUR_MS: u64 = 3_600_000;
 
 /// Accepts an order.
 pub(super) async fn order(
@@ -305,6 +316,17 @@ pub(super) async fn order(
         let text =
             "expected a question with few groups, without parts, about windows of seconds to an hour; found another";
         return Err(malformed(text.to_owned()));
+    }
+    // frames of a window must be there until its end, and until its result is fetched
+    let needed_ms = order.windows().longest().saturating_add(order.lateness_ms).saturating_add(HOUR_MS);
+    if let Some(keep) = shared.options.keep.filter(|keep| keep.as_millis() < u128::from(needed_ms)) {
+        let text = format!(
+            "this server keeps frames for {} days (--sense-days), and this question needs {}: the length of its \
+             windows, their lateness, and an hour to fetch results. Ask about shorter windows, or have frames kept longer",
+            keep.as_secs() / 86_400,
+            needed_ms.div_ceil(24 * HOUR_MS)
+        );
+        return Err(Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "retention", text));
     }
     used.charge(bytes.len())?;
     let kept =
@@ -363,7 +385,7 @@ pub(super) async fn answer(
     let work = move || {
         let answer = fleet.answer(&known, (&id, &order), start, memory);
         // the next answer may use another thread's heap
-        settle();
+        trim();
         answer
     };
     let answered = shared.cpu.run_in(&turn, work).await;
@@ -439,12 +461,12 @@ pub(super) async fn remove(
 pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Metrics, Reply> {
     sense.shared.holder(&headers)?;
     let (mut counts, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
-    let (mut clock, mut late) = ([0; 2], 0);
+    let (mut clock, mut late, mut lost) = ([0; 2], 0, 0);
     for fleet in &fleets {
         let counted = *fleet.counts.lock();
         counts.add(&counted.frames);
         (stored, groups) = (stored + counted.stored, groups + counted.groups);
-        late += counted.after_window;
+        (late, lost) = (late + counted.after_window, lost + counted.lost);
         clock = std::array::from_fn(|i| clock[i] + counted.clock[i]);
     }
     let all = fleets.clone();
@@ -472,6 +494,8 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
     metrics.gauge("tobari_sense_frames_ahead", "Stored frames with a time in the future.").set(ahead);
     let help = "Frames stored after the results of their window were fetched.";
     metrics.counter("tobari_sense_late_frames_total", help).set(late);
+    let help = "Frames that were removed for their age before the result of a window of theirs was fetched.";
+    metrics.counter("tobari_sense_lost_frames_total", help).set(lost);
     metrics.counter("tobari_sense_commits_total", "Groups of frames written to the disk.").set(groups);
     let help = "Requests for windows in which too few devices had frames.";
     metrics.counter("tobari_sense_empty_windows_total", help).set(sense.shared.empty.load(Relaxed));
@@ -531,6 +555,7 @@ fn unanswered(error: &AnswerError) -> Reply {
         }
         AnswerError::Cloud(CloudError::Material(_)) => Reply::new(StatusCode::CONFLICT, "object", error.to_string()),
         AnswerError::Store(error) => closed(error),
+        AnswerError::Removed => Reply::new(StatusCode::GONE, "removed", error.to_string()),
         AnswerError::Memory { .. } => Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "memory", error.to_string()),
         AnswerError::Job(job) => refused(job.trouble(), || fault(error)),
         _ => fault(error),

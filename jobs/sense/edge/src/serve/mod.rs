@@ -372,8 +372,14 @@ impl Sense {
         for fleet in self.shared.all() {
             let removed = tokio::task::spawn_blocking(move || fleet.remove_before(before)).await;
             match removed {
-                Ok(Ok(0)) => {}
-                Ok(Ok(frames)) => tracing::info!(frames, "frames were kept long enough and are removed"),
+                Ok(Ok((0, _))) => {}
+                Ok(Ok((frames, 0))) => tracing::info!(frames, "frames were kept long enough and are removed"),
+                Ok(Ok((frames, lost))) => tracing::error!(
+                    frames,
+                    lost,
+                    "frames are removed before their results were fetched (--sense-days): their windows have no \
+                     result. Look at the key holder, or keep frames longer"
+                ),
                 _ => tracing::error!("old frames cannot be removed"),
             }
         }

@@ -7,6 +7,7 @@
 //! | `arrivals` | time of storage; number | time of a record whose frames have their own |
 //! | `devices` | device number | counters received so far |
 //! | `done` | name of a question, and beginning of a window | whether its result was fetched |
+//! | `removed` | first time of an interval | last time: in between, frames were removed for their age |
 //!
 //! **The time of a record** is the time in its frames in profiles whose frames have one
 //! ([`FrameStore::append_stamped`]), and the time of storage in others ([`FrameStore::append`]).
@@ -21,6 +22,9 @@
 //! elsewhere ([`Arrived`]) have the time of their arrival, or of the newest frame of the store if
 //! that is later.
 
+mod removals;
+
+use self::removals::REMOVED;
 use super::error::StoreError;
 use super::reopening::Reopening;
 use redb::{
@@ -106,7 +110,7 @@ impl Opened {
         widen(&writing)?;
         let last = {
             let (records, _done) = (writing.open_table(RECORDS)?, writing.open_table(DONE)?);
-            let _arrivals = writing.open_table(ARRIVALS)?;
+            let (_arrivals, _removed) = (writing.open_table(ARRIVALS)?, writing.open_table(REMOVED)?);
             let times = writing.open_table(TIMES)?;
             let newest = records.last()?.map(|(number, _)| number.value());
             let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
@@ -126,12 +130,12 @@ impl Opened {
 
     /// Removes one transaction's worth of records from before a time. Returns the number of frames
     /// in each.
-    fn remove_some_before(&self, before_ms: u64) -> Result<Vec<u64>, StoreError> {
+    fn remove_some_before(&self, before_ms: u64) -> Result<Vec<(u64, u64)>, StoreError> {
         let writing = self.database.begin_write()?;
         let mut gone = Vec::new();
         {
             let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-            let mut arrivals = writing.open_table(ARRIVALS)?;
+            let (mut arrivals, mut removed) = (writing.open_table(ARRIVALS)?, writing.open_table(REMOVED)?);
             let (old, mut keys) = ((0, 0)..(before_ms, 0), Vec::new());
             // the records of a store have times of storage, or all have times of their own
             if arrivals.is_empty()? {
@@ -151,7 +155,9 @@ impl Opened {
             }
             for key in keys {
                 // frames of a device that was removed may have been all of a record
-                gone.push(times.remove(key)?.map_or(0, |frames| u64::from(frames.value())));
+                let frames = times.remove(key)?.map_or(0, |frames| u64::from(frames.value()));
+                gone.push((key.0, frames));
+                removals::note(&mut removed, key.0)?;
                 records.remove(key.1)?;
             }
         }
@@ -551,20 +557,35 @@ impl FrameStore {
         self.database.with(|open| Ok(open.database.begin_read()?.open_table(RECORDS)?.len()?))
     }
 
-    /// Removes frames that were stored before a time; their counters stay known. Returns the number
-    /// of frames.
+    /// Removes frames that were stored before a time; their counters stay known. Passes the time of
+    /// each removed record and its number of frames to `told`. Returns the number of frames.
     ///
     /// # Errors
     /// [`StoreError`]: frames removed before the error stay removed.
-    pub fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
+    pub fn remove_before(&self, before_ms: u64, mut told: impl FnMut(u64, u64)) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
             let gone = self.database.with(|open| open.remove_some_before(before_ms))?;
-            removed += gone.iter().sum::<u64>();
+            for (time_ms, frames) in &gone {
+                removed += frames;
+                told(*time_ms, *frames);
+            }
             if gone.len() < REMOVED_AT_ONCE {
                 return Ok(removed);
             }
         }
+    }
+
+    /// Whether frames of a time from `from_ms` to before `until_ms` were removed for their age. A
+    /// result of such a window would be one of the rest.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn has_lost(&self, from_ms: u64, until_ms: u64) -> Result<bool, StoreError> {
+        self.database.with(|open| {
+            let removed = open.database.begin_read()?.open_table(REMOVED)?;
+            Ok(removals::touches(&removed, from_ms, until_ms)?)
+        })
     }
 
     /// Removes the frames, each of `frame_bytes` bytes, for which `gone` returns true. Their

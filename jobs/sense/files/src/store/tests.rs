@@ -78,7 +78,7 @@ fn what_is_removed_is_gone_and_counters_stay_known() {
     for time in 1..=5 {
         store.append(time * 10, FRAME, &frames(time as u8, 2), &[(time as u32, [time as u8; STATE_BYTES])]).unwrap();
     }
-    assert_eq!(store.remove_before(30).unwrap(), 4);
+    assert_eq!(store.remove_before(30, |_, _| {}).unwrap(), 4);
     assert!(stored(&store, 0, 1000) == [frames(3, 2), frames(4, 2), frames(5, 2)].concat());
     assert_eq!(store.remove_frames(FRAME, |frame| frame[0] == 4 || frame[0] == 6).unwrap(), 3);
     assert!(stored(&store, 0, 1000) == [frames(3, 1), frames(5, 1), frames(5, 1)].concat());
@@ -209,10 +209,10 @@ fn frames_with_a_time_of_their_own_are_removed_by_the_time_of_their_storage() {
         frames
     };
     assert_eq!((of(5_000, 5_001), of(5_001, 10_000)), (101, 1));
-    assert_eq!(store.remove_before(1_000_000).unwrap(), 0);
+    assert_eq!(store.remove_before(1_000_000, |_, _| {}).unwrap(), 0);
     // frames of a removed device leave no trace in the counts
     assert_eq!(store.remove_frames(943, |frame| frame[0] == 1).unwrap(), 1);
-    assert_eq!(store.remove_before(1_000_001).unwrap(), 100);
+    assert_eq!(store.remove_before(1_000_001, |_, _| {}).unwrap(), 100);
     assert_eq!((of(0, u64::MAX), store.frames().unwrap()), (1, 1));
-    assert_eq!(store.remove_before(u64::MAX).unwrap(), 1);
+    assert_eq!(store.remove_before(u64::MAX, |_, _| {}).unwrap(), 1);
 }

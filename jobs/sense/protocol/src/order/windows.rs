@@ -88,6 +88,12 @@ impl Windows {
         steps.saturating_mul(self.every_ms).saturating_add(self.offset_ms)
     }
 
+    /// The length of the longest window in milliseconds.
+    pub fn longest(&self) -> u64 {
+        let between = self.bounds.windows(2).map(|two| two[1].saturating_sub(two[0]));
+        between.max().unwrap_or(self.length_ms)
+    }
+
     /// The beginnings of all windows to which a time belongs. There is none between windows that do
     /// not meet.
     pub fn of(&self, time_ms: u64) -> impl Iterator<Item = u64> + use<'_> {

@@ -121,15 +121,19 @@ impl<'a> Keyholder<'a> {
         Ok(Self { folder, setting, secret, server, opener, figures, orders, names, refused, told, came })
     }
 
-    /// Asks the server repeatedly; errors are printed, and the next round tries again.
+    /// Asks the server repeatedly. Errors are printed, and the next round tries again; the same
+    /// errors are printed once.
     async fn rounds(&mut self, pause: Duration) {
         let mut ticks = tokio::time::interval(pause);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = String::new();
         loop {
             ticks.tick().await;
-            if let Err(failure) = self.round().await {
-                output::say(format!("tobari: {failure}"));
+            let text = self.round().await.err().map(|failure| failure.to_string()).unwrap_or_default();
+            if text != told && !text.is_empty() {
+                output::say(format!("tobari: {text}"));
             }
+            told = text;
         }
     }
 

@@ -277,8 +277,8 @@ mod tests {
             let figure = of(what);
             assert!(figure.unit == "s" && figure.runs == runs && figure.min > 0.0, "{what}");
         }
-        // five deviations over several pictures; a square's error grows with its number, and a picture
-        // of larger numbers has about twice the deviation
+        // five deviations over several pictures; a square's error grows with its number, and a
+        // picture of larger numbers has about twice the deviation
         assert!(of("error").max > 0.0 && of("error").max <= 2.0 * of("foretold_error").median);
         assert_eq!(of("foretold_error").median, model.forecast().error);
         assert_eq!((of("equal").median, of("withheld").median), (2.0, 0.0));

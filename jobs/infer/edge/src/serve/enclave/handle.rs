@@ -43,9 +43,13 @@ pub(super) async fn report(
 ) -> Result<Response, Reply> {
     let found = house(&infer.shared, &digest, &headers, &place.guest.origin);
     let ((house, origin), body) = or_drain(found, body).await?;
-    let (_held, bytes) = take(&infer.shared, &origin, body, size_of::<Nonce>()).await?;
+    let (held, bytes) = take(&infer.shared, &origin, body, size_of::<Nonce>()).await?;
     let nonce = Nonce(exactly(&bytes)?);
-    Ok(octets(run(&infer.shared, house, move |house| house.report(&nonce, &origin)).await?))
+    let work = move |house: &EnclaveHost| {
+        let _held = held;
+        house.report(&nonce, &origin)
+    };
+    Ok(octets(run(&infer.shared, house, work).await?))
 }
 
 /// Opens a session.
@@ -58,11 +62,15 @@ pub(super) async fn open(
 ) -> Result<StatusCode, Reply> {
     let found = house(&infer.shared, &digest, &headers, &place.guest.origin);
     let ((house, origin), body) = or_drain(found, body).await?;
-    let (_held, bytes) = take(&infer.shared, &origin, body, ID_BYTES + KEY_BYTES).await?;
+    let (held, bytes) = take(&infer.shared, &origin, body, ID_BYTES + KEY_BYTES).await?;
     let both: [u8; ID_BYTES + KEY_BYTES] = exactly(&bytes)?;
     let (id, key) = both.split_at(ID_BYTES);
     let (id, key) = (SessionId(exactly(id)?), exactly::<KEY_BYTES>(key)?);
-    run(&infer.shared, house, move |house| house.open_session(id, &key)).await.map(|()| StatusCode::CREATED)
+    let work = move |house: &EnclaveHost| {
+        let _held = held;
+        house.open_session(id, &key)
+    };
+    run(&infer.shared, house, work).await.map(|()| StatusCode::CREATED)
 }
 
 /// Handles the frame of an image.
@@ -103,8 +111,12 @@ async fn message(
         Ok((house, origin, number(&id)?, expected))
     });
     let ((house, origin, id, expected), body) = or_drain(found, body).await?;
-    let (_held, frame) = take(&infer.shared, &origin, body, expected).await?;
-    Ok(octets(run(&infer.shared, house, move |house| house.message(id, kind, &frame)).await?))
+    let (held, frame) = take(&infer.shared, &origin, body, expected).await?;
+    let work = move |house: &EnclaveHost| {
+        let _held = held;
+        house.message(id, kind, &frame)
+    };
+    Ok(octets(run(&infer.shared, house, work).await?))
 }
 
 /// Ends a session.
@@ -157,7 +169,7 @@ async fn take(shared: &Shared, origin: &Origin, body: Body, expected: usize) -> 
 }
 
 /// Runs work on the enclave in its turn. The work holds the turn to the end, even if the client
-/// disconnects.
+/// disconnects. What the client's own turn and memory are for, `work` holds itself.
 async fn run<T: Send + 'static>(
     shared: &Shared,
     house: Arc<EnclaveHost>,

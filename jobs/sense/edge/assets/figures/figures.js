@@ -12,7 +12,7 @@ const DASHES = ["", "8 3", "2 3", "10 3 2 3", "", "8 3", "2 3", "10 3 2 3"];
 const MOST_PLACES = 16;
 
 const $ = (id) => document.getElementById(id);
-const view = { token: null, question: null, shown: "" };
+const view = { token: null, shown: "" };
 
 class Denied extends Error {}
 

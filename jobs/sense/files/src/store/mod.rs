@@ -7,7 +7,7 @@
 //! | `arrivals` | time of storage; number | time of a record whose frames have their own |
 //! | `devices` | device number | counters received so far |
 //! | `done` | name of a question, and beginning of a window | whether its result was fetched |
-//! | `removed` | first time of an interval | last time: in between, frames were removed for their age |
+//! | `removed` | first time of an interval | last time: in between, old frames were removed |
 //!
 //! **The time of a record** is the time in its frames in profiles whose frames have one
 //! ([`FrameStore::append_stamped`]), and the time of storage in others ([`FrameStore::append`]).

@@ -695,4 +695,13 @@ fn a_window_whose_frames_were_removed_has_no_result_and_the_others_go_on() {
         listed.contains("1 windows with a result, 0 with too few devices, 1 whose frames the server had removed"),
         "{listed}"
     );
+    // a question of later is about the same frames: its first window lost some, too
+    let late = world.place.write("late.toml", &QUESTION.replace("hours", "late"));
+    good(&["sense", "query", &holder, &late]);
+    let said = stderr(&tobari(&words));
+    let told = format!("late: nothing is released for the window at {START}: the server removed frames of it");
+    assert!(said.contains(&told) && !said.contains("hours: "), "{said}");
+    let listed = good(&["sense", "query", &holder]);
+    let both = "1 windows with a result, 0 with too few devices, 1 whose frames the server had removed";
+    assert_eq!(listed.matches(both).count(), 2, "{listed}");
 }

@@ -33,6 +33,7 @@ mod changes;
 mod check;
 mod child;
 mod companions;
+mod device;
 mod dist;
 mod graph;
 mod json;

@@ -3,6 +3,7 @@
 use crate::book;
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions;
+use crate::device;
 use crate::layout;
 use crate::layout::rooms::{Browser, ROOMS};
 use crate::package;
@@ -16,8 +17,6 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 const WASM: &str = "wasm32-unknown-unknown";
-/// A microcontroller of the kind that sensors have: Cortex-M4, without the standard library.
-const SENSOR: &str = "thumbv7em-none-eabi";
 
 /// The environment variable with the file to which a test without its data appends its line.
 const NOT_RUN_LOG: &str = "TOBARI_NOT_RUN_LOG";
@@ -46,7 +45,7 @@ static STEPS: &[Step] = &[
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
     Step { name: "book", tool: None, run: |run| book::step(&run.root) },
-    Step { name: "device", tool: None, run: device },
+    Step { name: "device", tool: None, run: |run| device::step(&run.root) },
     Step { name: "wasm", tool: None, run: wasm },
     Step { name: "wasm-bits", tool: None, run: wasm_bits },
     Step { name: "web", tool: None, run: |run| web::step(&run.root) },
@@ -148,7 +147,7 @@ fn start_log(root: &Path) -> PathBuf {
 /// Whether all code of the repository is formatted.
 pub(crate) fn fmt(root: &Path) -> Outcome {
     let workspace = pass(cargo(root).args(["fmt", "--all", "--check"]));
-    let others = [FUZZ, GLUE].map(|manifest| ["fmt", "--manifest-path", manifest, "--check"]);
+    let others = [FUZZ, device::GLUE, device::BOARD].map(|manifest| ["fmt", "--manifest-path", manifest, "--check"]);
     outcome(others.iter().fold(workspace, |before, words| before.and_then(|()| pass(cargo(root).args(words)))))
 }
 
@@ -249,66 +248,6 @@ fn docs(run: &mut Run) -> Outcome {
 
 /// Builds the device's code for a target without an allocator and an operating system, also for
 /// programs in C. Before that, the programs in C run on this machine.
-fn device(run: &mut Run) -> Outcome {
-    if let Err(why) = programs_in_c(run) {
-        return Outcome::Failed(why);
-    }
-    if let Err(why) = ensure_target(&run.root, SENSOR) {
-        return Outcome::NotRun(why);
-    }
-    let arguments = ["build", "--release", "--lib", "--target", SENSOR, "--package", "tobari-device"];
-    let library = pass(cargo(&run.root).args(arguments));
-    outcome(library.and_then(|()| pass(glue(run, "build").args(["--release", "--target", SENSOR]))))
-}
-
-const GLUE: &str = "glue/c/Cargo.toml";
-
-/// A cargo command on the glue for C.
-fn glue(run: &Run, verb: &str) -> Command {
-    let mut command = cargo(&run.root);
-    command.args([verb, "--locked", "--manifest-path", GLUE]);
-    command.env("CARGO_TARGET_DIR", target_folder(&run.root).join("glue"));
-    command
-}
-
-/// Links programs in C with the library for this machine, and compares their frames with the
-/// vectors.
-fn programs_in_c(run: &Run) -> Result<(), String> {
-    pass(glue(run, "clippy").args(["--", "-D", "warnings"]))?;
-    pass(glue(run, "build").arg("--release"))?;
-    let folder = target_folder(&run.root).join("glue");
-    let library = folder.join("release/libtobari_device_c.a");
-    let built = |source: &str| {
-        let program = folder.join(Path::new(source).file_stem().unwrap_or_default());
-        let mut compiler = Command::new("cc");
-        compiler.current_dir(run.root.join("glue/c"));
-        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-Iinclude", source]).arg(&library);
-        compiler.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
-        pass(&mut compiler).map(|()| program)
-    };
-    let vectors = ["v1", "v2"].map(|version| run.root.join("vectors/device").join(version).join("frames.txt"));
-    pass(Command::new(built("tests/vectors.c")?).args(&vectors))?;
-    sealed_in_c(&built("example/seal.c")?, &folder.join("example"), &vectors[0])
-}
-
-/// Checks that the example makes the frame of the first vector of its profile, and counts.
-fn sealed_in_c(program: &Path, folder: &Path, vectors: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("the example in C: {error}");
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    for (name, bytes) in [("root", &[0; 32][..]), ("counter", b"0\n"), ("readings", &[0; 256])] {
-        std::fs::write(folder.join(name), bytes).map_err(failed)?;
-    }
-    pass(Command::new(program).current_dir(folder).args(["root", "0", "counter", "readings", "frame"]))?;
-    let read = |name: &str| std::fs::read(folder.join(name)).map_err(failed);
-    let found: String = read("frame")?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let text = std::fs::read_to_string(vectors).map_err(failed)?;
-    let vector = text.lines().find(|line| line.starts_with("U25 ")).and_then(|line| line.rsplit(' ').next());
-    if vector != Some(&found) || read("counter")? != b"64\n" {
-        return Err("the example in C: expected the frame of the vector and a counter of 64, found others".to_owned());
-    }
-    Ok(())
-}
-
 fn wasm(run: &mut Run) -> Outcome {
     if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::Failed(why);

@@ -90,7 +90,7 @@ fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8], readings: &[u8; READINGS]
 }
 
 /// Writes the frame; false if the body has no encoding.
-fn write<P: Profile>(
+pub(crate) fn write<P: Profile>(
     keys: &Keys<P>,
     head: &[u8],
     nonce: &[u8; NONCE],

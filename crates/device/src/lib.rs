@@ -96,6 +96,7 @@ extern crate std;
 mod counter;
 mod device;
 mod field;
+mod flash;
 mod frame;
 mod fuzz;
 mod gcm;
@@ -104,9 +105,11 @@ mod ingest;
 mod pack;
 mod profile;
 mod schedule;
+mod timing;
 
 pub use counter::{BLOCK, CounterError, CounterStore, Counters, FRAME_LIMIT, InsecureVolatileCounter};
 pub use device::{Device, SealError};
+pub use flash::{FlashCounter, FlashError};
 pub use frame::{DeviceNumber, HEAD, Head, MAC, NONCE, READINGS, Refused, STAMPED_HEAD, Stamp};
 #[doc(hidden)]
 pub use fuzz::fuzz_frames;
@@ -115,3 +118,5 @@ pub use holder::{OffGrid, Opener};
 pub use ingest::{Envelope, MacKey, ReplayWindow, Uniform, WINDOW, peek};
 pub use profile::{P1, P17, Profile, U25, U28, transform_root};
 pub use schedule::Root;
+#[doc(hidden)]
+pub use timing::time_a_frame;

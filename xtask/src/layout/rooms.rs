@@ -130,7 +130,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-device",
         path: "crates/device",
-        outside: Some(&["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
+        outside: Some(&["aes-gcm", "chacha20", "embedded-storage", "hmac", "sha2", "subtle", "zeroize"]),
         browser: Browser::Together,
         ..PLAIN
     },

@@ -1,0 +1,4 @@
+//! What both programs have.
+#![no_std]
+
+pub mod board;

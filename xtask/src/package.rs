@@ -46,7 +46,9 @@ fn in_folder(folder: &Path, target: &Path) -> Result<(), String> {
         command.env("RUSTDOCFLAGS", "--deny warnings");
         pass(&mut command)
     };
-    inside("tobari-lattice", &["run", "--quiet", "--example", "1_encrypt"])?;
+    for (name, example) in [("tobari-lattice", "1_encrypt"), ("tobari-curve", "sum")] {
+        inside(name, &["run", "--quiet", "--example", example])?;
+    }
     ["tobari-lattice", "tobari-curve"].iter().try_for_each(|name| inside(name, &["doc", "--quiet", "--no-deps"]))
 }
 

@@ -280,12 +280,12 @@ impl CkksEngine {
                 evaluator.sub(&*self.lowered(a, level)?, &*self.lowered(b, level)?)?
             }
             (Op::Sub, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => {
-                evaluator.neg(&evaluator.add_plain(&evaluator.neg(a), &b.encoded)?)
+                evaluator.neg(&evaluator.add_plain(&evaluator.neg(a)?, &b.encoded)?)?
             }
             (Op::Sub, [Inner::Plaintext(a), Inner::Ciphertext(b)]) => {
-                evaluator.add_plain(&evaluator.neg(b), &a.encoded)?
+                evaluator.add_plain(&evaluator.neg(b)?, &a.encoded)?
             }
-            (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a),
+            (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a)?,
             (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_integer(a, c)?,
             (Op::Offset(c), [Inner::Ciphertext(a)]) => evaluator.add_constant(a, c as f64)?,
             (Op::Mul, [Inner::Ciphertext(a), Inner::Ciphertext(b), Inner::Key(keys)]) => {

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor};
+use tobari_lattice::bgv::{Decryptor, Encoder};
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 
@@ -30,10 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Messages are integers modulo 65,537, one in each of 16,384 slots.
     let encoder = Encoder::new(&parameters)?;
     let message = encoder.encode(&[3, 1, 4, 1, 5, -9])?;
-    let ciphertext = Encryptor::new(&public)?.encrypt(&message, parameters.data_primes(), &mut rng)?;
+    let ciphertext = message.encrypt(&public, parameters.data_primes(), &mut rng)?;
     println!("a ciphertext with {:.0} bits to spare", ciphertext.noise_budget());
 
-    let found = encoder.decode(&Decryptor::new(&secret)?.decrypt(&ciphertext)?);
+    let found = encoder.decode(&Decryptor::new(&secret)?.decrypt(&ciphertext)?)?;
     assert_eq!(found[..7], [3, 1, 4, 1, 5, -9, 0]);
     println!("decrypted: {:?} …", &found[..7]);
 

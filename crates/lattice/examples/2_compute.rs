@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prices: Vec<i64> = (0..half).map(|i| 100 + i % 7).collect();
     let counts: Vec<i64> = (0..half).map(|i| i % 3).collect();
     let encrypt = |values: &[i64], rng: &mut ChaCha20Rng| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(decryptor.encrypt(&encoder.encode(values)?, top, rng)?.expand())
+        Ok(encoder.encode(values)?.encrypt_seeded(&secret, top, rng)?.expand())
     };
     let (x, y) = (encrypt(&prices, &mut rng)?, encrypt(&counts, &mut rng)?);
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         total = evaluator.add(&total, &evaluator.rotate(&total, 1 << log, &keys)?)?;
     }
 
-    let found = encoder.decode(&decryptor.decrypt(&total)?)[0].rem_euclid(65_537);
+    let found = encoder.decode(&decryptor.decrypt(&total)?)?[0].rem_euclid(65_537);
     let plain: i64 = prices.iter().zip(&counts).map(|(price, count)| price * count).sum();
     println!("Σ price · count = {found} modulo 65,537; plainly {plain}, which is {}", plain % 65_537);
     println!("{:.0} bits to spare", total.noise_budget());

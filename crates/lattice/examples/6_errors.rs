@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Missing keys, and keys for a lower level.
     let evaluator = Evaluator::new(&parameters)?;
-    let x = decryptor.encrypt(&encoder.encode(&[2])?, 6, &mut rng)?;
+    let x = encoder.encode(&[2])?.encrypt_seeded(&secret, 6, &mut rng)?;
     let bytes = wire::encode_seeded_ciphertext(&x);
     let x = x.expand();
     refused("a product without a key", evaluator.mul(&x, &x, &EvaluationKeys::new(&parameters)));
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // More noise than the modulus has room for. The budget predicts it, and decryption is an error.
     let mut y = evaluator.to_level(&x, 1)?;
     println!("at level 1 {:.0} bits to spare", y.noise_budget());
-    y = evaluator.mul_lazy(&y, &y)?;
+    y = evaluator.tensor(&y, &y)?;
     println!("after a product {:.0}", y.noise_budget());
     refused("too much noise", decryptor.decrypt(&y));
     Ok(())

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mine: BTreeSet<usize> = (0..3_000).map(|i| i * 5 % ALL).collect();
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    let sent = decryptor.encrypt(&encoder.encode(&indicator(&mine))?, LEVEL, &mut rng)?;
+    let sent = encoder.encode(&indicator(&mine))?.encrypt_seeded(&secret, LEVEL, &mut rng)?;
     let (request, public) = (wire::encode_seeded_ciphertext(&sent), wire::encode_ring_public_key(&public));
 
     let theirs: BTreeSet<usize> = (0..4_000).map(|i| i * 3 % ALL).collect();
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The client again. A flooded result has a small phase, or the server would have refused.
     let result = wire::decode_ciphertext(&result, &parameters)?;
-    let slots = encoder.decode(&decryptor.decrypt_measured(&result)?);
+    let slots = encoder.decode(&decryptor.decrypt_measured(&result)?)?;
     let expected = mine.intersection(&theirs).count() as i64;
     assert!(slots.iter().all(|slot| *slot == expected), "every slot has the size");
     println!("{} and {} members, {} of them in both sets", mine.len(), theirs.len(), slots[0]);

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     let vector: Vec<i64> = (0..SIZE as i64).map(|j| j * j % 23 - 11).collect();
     let repeated: Vec<i64> = vector.iter().copied().cycle().take(encoder.slots()).collect();
-    let sent = decryptor.encrypt(&encoder.encode(&repeated)?, LEVEL, &mut rng)?;
+    let sent = encoder.encode(&repeated)?.encrypt_seeded(&secret, LEVEL, &mut rng)?;
     let (request, public_keys) = (wire::encode_seeded_ciphertext(&sent), wire::encode_evaluation_keys(&keys));
 
     let result = server(&parameters, &transform, &request, &public_keys)?;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = Evaluator::new(&parameters)?.transform(&sent.expand(), &transform, &keys)?;
     let mut result = wire::decode_ciphertext(&result, &parameters)?;
     result.declare_noise(own.noise_bound());
-    let found = encoder.decode(&decryptor.decrypt(&result)?);
+    let found = encoder.decode(&decryptor.decrypt(&result)?)?;
     let expected = matrix.iter().map(|row| row.iter().zip(&vector).map(|(a, b)| a * b).sum::<i64>());
     assert!(found[..SIZE].iter().copied().eq(expected));
     println!("{SIZE} x {SIZE}, {} rotations: {:?} …", transform.rotations().count(), &found[..4]);

@@ -72,5 +72,5 @@ fn server(parameters: &LatticeParameters, request: &[Vec<u8>], keys: &[u8]) -> R
     }
     // one switch of keys for the sum of all squares
     let distances = evaluator.relinearize_rescale(&sum.ok_or("no coordinate")?, &keys)?;
-    Ok(wire::encode_ckks_ciphertext(&evaluator.neg(&distances))?)
+    Ok(wire::encode_ckks_ciphertext(&evaluator.neg(&distances)?)?)
 }

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, level, &mut rng)?;
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     let numbers: Vec<i64> = (0..encoder.slots() as i64).map(|i| i * 4 - MODULUS / 2).collect();
-    let sent = decryptor.encrypt(&encoder.encode(&numbers)?, level, &mut rng)?;
+    let sent = encoder.encode(&numbers)?.encrypt_seeded(&secret, level, &mut rng)?;
     let request = wire::encode_seeded_ciphertext(&sent);
     let result = server(&parameters, &request, &wire::encode_evaluation_keys(&keys))?;
 
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = Evaluator::new(&parameters)?.polynomial(&sent.expand(), &COEFFICIENTS, &keys)?;
     let mut result = wire::decode_ciphertext(&result, &parameters)?;
     result.declare_noise(own.noise_bound());
-    let found = encoder.decode(&decryptor.decrypt(&result)?);
+    let found = encoder.decode(&decryptor.decrypt(&result)?)?;
     for (x, found) in numbers.iter().zip(&found) {
         let expected = COEFFICIENTS.iter().rev().fold(0, |sum, c| (sum * x + c).rem_euclid(MODULUS));
         assert_eq!(found.rem_euclid(MODULUS), expected, "at {x}");

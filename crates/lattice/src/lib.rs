@@ -19,14 +19,14 @@
 //! let secret = SecretKey::generate(&parameters, &mut rng);
 //! let keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, 3, &mut rng)?;
 //! let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-//! let prices = holder.encrypt(&encoder.encode(&[120, 80, 45])?, 3, &mut rng)?.expand();
-//! let counts = holder.encrypt(&encoder.encode(&[3, 0, 7])?, 3, &mut rng)?.expand();
+//! let prices = encoder.encode(&[120, 80, 45])?.encrypt_seeded(&secret, 3, &mut rng)?.expand();
+//! let counts = encoder.encode(&[3, 0, 7])?.encrypt_seeded(&secret, 3, &mut rng)?.expand();
 //!
 //! // the server: ciphertexts and evaluation keys, which are public
 //! let amounts = Evaluator::new(&parameters)?.mul(&prices, &counts, &keys)?;
 //!
 //! // the client
-//! assert_eq!(encoder.decode(&holder.decrypt(&amounts)?)[..3], [360, 0, 315]);
+//! assert_eq!(encoder.decode(&holder.decrypt(&amounts)?)?[..3], [360, 0, 315]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

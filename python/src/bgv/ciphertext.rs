@@ -442,7 +442,7 @@ impl Ciphertext {
                 short(py, || self.product(other, keys))
             }
             Operand::Integer(value) => {
-                let product = short(py, || evaluator.mul_scalar(&self.inner, value).map_err(failed))?;
+                let product = short(py, || evaluator.mul_integer(&self.inner, value).map_err(failed))?;
                 Ok(self.of(product, self.shape))
             }
             Operand::Array(shape, values) => {

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tobari_lattice::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, Integers, LinearTransform, Needs};
+use tobari_lattice::bgv::{self, Decryptor, Encoder, Evaluator, Integers, LinearTransform, Needs};
 use tobari_lattice::params::{LatticeParameters, Plaintext, Security, Sizes};
 use tobari_lattice::rlwe;
 use tobari_lattice::wire;
@@ -299,8 +299,7 @@ impl SecretKey {
         let ((shape, values), level) = (arrays::integers(values)?, self.context.level(level)?);
         let seeded = short(py, || {
             let plaintext = self.context.plaintext(shape, &values)?;
-            let holder = Decryptor::new(&self.key).map_err(failed)?;
-            holder.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
+            plaintext.encrypt_seeded(&self.key, level, &mut generator()?).map_err(failed)
         })?;
         Ciphertext::fresh(&self.context, seeded.expand(), Some(seeded), Some(shape), keys)
     }
@@ -318,7 +317,7 @@ impl SecretKey {
         let slots = short(py, || {
             let holder = Decryptor::new(&self.key).map_err(failed)?;
             let message = holder.decrypt(&ciphertext.inner).map_err(failed)?;
-            Ok(Zeroizing::new(self.context.encoder.decode(&message)))
+            self.context.encoder.decode(&message).map(Zeroizing::new).map_err(failed)
         })?;
         match (count, ciphertext.shape) {
             (None, Some(shape)) => arrays::shaped(py, &shape.read(&slots), shape),
@@ -365,8 +364,7 @@ impl PublicKey {
         let ((shape, values), level) = (arrays::integers(values)?, self.context.level(level)?);
         let inner = short(py, || {
             let plaintext = self.context.plaintext(shape, &values)?;
-            let encryptor = Encryptor::new(&self.key).map_err(failed)?;
-            encryptor.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
+            plaintext.encrypt(&self.key, level, &mut generator()?).map_err(failed)
         })?;
         Ciphertext::fresh(&self.context, inner, None, Some(shape), keys)
     }

@@ -511,7 +511,7 @@ impl Ciphertext {
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Self> {
-        let negative = short(py, || Ok(self.context.evaluator.neg(&self.inner)))?;
+        let negative = short(py, || self.context.evaluator.neg(&self.inner).map_err(failed))?;
         Ok(self.of(negative, self.shape))
     }
 

@@ -210,18 +210,19 @@ fn exact(what: &str, which: usize) -> Work {
     match what {
         "encode and encrypt" => on(slots[which].clone(), move |slots| {
             let message = encoder.encode(slots).unwrap();
-            _ = black_box(decryptor.encrypt(&message, 2, &mut rng(6)).unwrap());
+            _ = black_box(message.encrypt_seeded(decryptor.key(), 2, &mut rng(6)).unwrap());
         }),
         "encrypt, public key" => {
-            let encryptor = bgv::Encryptor::new(leaked(PublicKey::generate(secret, &mut rng(2)))).unwrap();
+            let public = leaked(PublicKey::generate(secret, &mut rng(2)));
             on(slots[which].clone(), move |slots| {
                 let message = encoder.encode(slots).unwrap();
-                _ = black_box(encryptor.encrypt(&message, 2, &mut rng(6)).unwrap());
+                _ = black_box(message.encrypt(public, 2, &mut rng(6)).unwrap());
             })
         }
         "decrypt" => {
-            let encrypt =
-                |slots: &Vec<i64>| decryptor.encrypt(&encoder.encode(slots).unwrap(), 2, &mut rng(7)).unwrap().expand();
+            let encrypt = |slots: &Vec<i64>| {
+                encoder.encode(slots).unwrap().encrypt_seeded(decryptor.key(), 2, &mut rng(7)).unwrap().expand()
+            };
             on(slots.each_ref().map(encrypt)[which].clone(), |ciphertext| {
                 _ = black_box(decryptor.decrypt(ciphertext).unwrap());
             })

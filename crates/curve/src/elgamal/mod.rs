@@ -134,18 +134,29 @@ impl Ciphertexts {
     }
 }
 
-/// A message beyond [`SAMPLE_BOUND`].
+/// Why messages were not encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("message {index} is out of range: at most {SAMPLE_BOUND} in absolute value")]
-pub struct EncryptError {
-    /// Position in the batch.
-    pub index: usize,
+pub enum EncryptError {
+    /// A message beyond [`SAMPLE_BOUND`].
+    #[error("message {index} is out of range: at most {SAMPLE_BOUND} in absolute value")]
+    Range {
+        /// Position in the batch.
+        index: usize,
+    },
+    /// More messages than a key has places.
+    #[error("expected at most {places} messages, one for each place of the key, found {found}")]
+    Places {
+        /// The places.
+        places: usize,
+        /// The messages given.
+        found: usize,
+    },
 }
 
 /// Rejects messages beyond [`SAMPLE_BOUND`].
 fn check_messages(messages: &[i32]) -> Result<(), EncryptError> {
     let beyond = messages.iter().position(|m| m.unsigned_abs() > SAMPLE_BOUND as u32);
-    beyond.map_or(Ok(()), |index| Err(EncryptError { index }))
+    beyond.map_or(Ok(()), |index| Err(EncryptError::Range { index }))
 }
 
 /// A ciphertext that does not decrypt. The error hides the reason. But the failure itself already
@@ -311,7 +322,7 @@ mod tests {
         let encryptor = Encryptor::new(&key.public_key());
         for bad in [32_769, -32_769, i32::MAX, i32::MIN] {
             let error = encryptor.encrypt(&[0, bad], &mut rng).err().unwrap();
-            assert_eq!(error, EncryptError { index: 1 });
+            assert_eq!(error, EncryptError::Range { index: 1 });
             assert!(!error.to_string().contains(&bad.to_string()));
         }
     }

@@ -222,10 +222,8 @@ impl SharedEncryptor {
     /// Encrypts a packet of messages, the first under the key of the first place, and so on.
     ///
     /// # Errors
-    /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
-    ///
-    /// # Panics
-    /// If there are more messages than places.
+    /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`](super::SAMPLE_BOUND), and for
+    /// more messages than places.
     ///
     /// # Leakage
     /// Constant time in the messages, the randomness and the keys; see [`FixedBase`] for the
@@ -243,7 +241,9 @@ impl SharedEncryptor {
 impl SharedKey {
     /// `m_i + r s_i` for a fresh `r`, and `r`.
     fn exponents(&self, messages: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Vec<Scalar>, EncryptError> {
-        assert!(messages.len() <= self.scalars.len(), "{} messages for {} places", messages.len(), self.scalars.len());
+        if messages.len() > self.scalars.len() {
+            return Err(EncryptError::Places { places: self.scalars.len(), found: messages.len() });
+        }
         check_messages(messages)?;
         let randomness = Scalar::random(self.parameters.built_curve(), rng);
         let mut exponents = multiply_add(&randomness, &self.scalars[..messages.len()], messages);
@@ -270,7 +270,7 @@ impl VartimeSharedEncryptor {
     /// the keys.
     ///
     /// # Errors
-    /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
+    /// As [`SharedEncryptor::encrypt`].
     pub fn vartime_encrypt(
         &self,
         messages: &[i32],
@@ -454,7 +454,10 @@ mod tests {
         let short = SharedKey { scalars: right.scalars[..1].to_vec(), ..right.clone() };
         assert_eq!(SharedDecryptor::new(&short, 1000).vartime_decrypt(&packet).err(), Some(DecryptError));
         let error = SharedEncryptor::new(&right).encrypt(&[0, -32_769], &mut rng).err();
-        assert_eq!(error, Some(EncryptError { index: 1 }));
+        assert_eq!(error, Some(EncryptError::Range { index: 1 }));
+        let refused = EncryptError::Places { places: 4, found: 5 };
+        assert_eq!(SharedEncryptor::new(&right).encrypt(&[0; 5], &mut rng).err(), Some(refused));
+        assert_eq!(VartimeSharedEncryptor::new(&right, 2).vartime_encrypt(&[0; 5], &mut rng).err(), Some(refused));
         let nothing = SharedCiphertexts::zero(right.parameters(), 2);
         assert_eq!(*SharedDecryptor::new(&right, 10).vartime_decrypt(&nothing).unwrap(), vec![0, 0]);
     }

@@ -75,7 +75,7 @@ mod tests {
             let ciphertexts = encryptor.vartime_encrypt(&messages, &mut rng).unwrap();
             let decryptor = Decryptor::new(&key, SAMPLE_BOUND as u32);
             assert_eq!(*decryptor.vartime_decrypt(&ciphertexts).unwrap(), messages, "{curve}");
-            assert_eq!(encryptor.vartime_encrypt(&[32_769], &mut rng).err(), Some(EncryptError { index: 0 }));
+            assert_eq!(encryptor.vartime_encrypt(&[32_769], &mut rng).err(), Some(EncryptError::Range { index: 0 }));
         }
     }
 }

@@ -43,13 +43,13 @@ const PREPARED: usize = 4;
 /// let parameters = NamedSet::from_name("search").unwrap().parameters()?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng)?.expand();
+/// let query = encoder.encode(&[1, 2, 3])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
 ///
 /// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
 /// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 1)?.into());
 /// let product = Direct::new(&engine).mul_plain(&query, &row)?;
 /// let found = holder.decrypt(product.as_ciphertext().unwrap())?;
-/// assert_eq!(encoder.decode(&found)[..3], [10, 40, 90]);
+/// assert_eq!(encoder.decode(&found)?[..3], [10, 40, 90]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct BgvEngine {
@@ -316,7 +316,7 @@ impl BgvEngine {
             Inner::Compact(compact) => compact.plaintext()?,
             _ => return Err(unexpected(op)),
         };
-        Ok(ClearValue::Integers(self.tables.encoder.decode(&plaintext)))
+        Ok(ClearValue::Integers(self.tables.encoder.decode(&plaintext)?))
     }
 
     fn plain_of(&self, step: usize, op: Op, args: &[&ClearValue], level: u16) -> Result<BgvValue, EngineError> {
@@ -351,7 +351,7 @@ impl BgvEngine {
                 evaluator.add_plain(&evaluator.neg(b)?, &unprepared(a)?)?
             }
             (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a)?,
-            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_scalar(a, c)?,
+            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_integer(a, c)?,
             (Op::Offset(c), [Inner::Ciphertext(a)]) => evaluator.add_constant(a, c)?,
             (Op::Mul, [Inner::Ciphertext(a), Inner::Ciphertext(b), Inner::Key(keys)]) => {
                 evaluator.mul_mod_switch(a, b, keys)?

@@ -42,13 +42,17 @@ impl World {
     fn encrypted(&self, seed: i64, level: usize) -> BgvValue {
         let holder = Decryptor::new(&self.secret).unwrap();
         let plaintext = self.encoder.encode(&Self::slots(seed)).unwrap();
-        self.engine.ciphertext(holder.encrypt(&plaintext, level + 1, &mut rng(seed as u64)).unwrap().expand()).unwrap()
+        self.engine
+            .ciphertext(plaintext.encrypt_seeded(holder.key(), level + 1, &mut rng(seed as u64)).unwrap().expand())
+            .unwrap()
     }
 
     fn of(&self, value: &BgvValue) -> ClearValue {
         let ciphertext = value.as_ciphertext().unwrap();
         assert!(ciphertext.noise_budget() > 0.0);
-        ClearValue::Integers(self.encoder.decode(&Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap()))
+        ClearValue::Integers(
+            self.encoder.decode(&Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap()).unwrap(),
+        )
     }
 
     /// Runs the step on both engines, and reads the result back from the bytes of either encoding.

@@ -91,12 +91,12 @@ impl Ciphertext {
     /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    /// let x = holder.encrypt(&encoder.encode(&[7])?, 2, &mut rng)?.expand();
+    /// let x = encoder.encode(&[7])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
     /// let sum = Evaluator::new(&parameters)?.add(&x, &x)?;
     /// let mut read = wire::decode_ciphertext(&wire::encode_ciphertext(&sum)?, &parameters)?;
     /// assert_eq!(holder.decrypt(&read).err(), Some(DecryptError::NoBound));
     /// read.declare_noise(x.noise_bound() + 1.0); // a sum of two
-    /// assert_eq!(encoder.decode(&holder.decrypt(&read)?)[0], 14);
+    /// assert_eq!(encoder.decode(&holder.decrypt(&read)?)?[0], 14);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn declare_noise(&mut self, bits: f64) {

@@ -1,4 +1,4 @@
-//! Decryption, and encryption with the secret key.
+//! Decryption.
 //!
 //! # Which ciphertexts are rejected
 //! A message is right as long as the phase is below half the modulus `Q`. Above that, decryption
@@ -21,12 +21,11 @@
 //! Constant time: the message is computed in both cases, and no branch depends on a coefficient.
 //! Only the caller sees whether there was an error.
 
-use super::ciphertext::{Ciphertext, SeededCiphertext};
+use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, centred, modulus};
 use crate::kernels::RingKernels;
 use crate::ring::{Conversion, Modulus};
 use crate::rlwe::{KeyId, OtherKey, SecretKey};
-use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 /// Why a ciphertext was not decrypted.
@@ -54,7 +53,7 @@ pub enum DecryptError {
     OtherKey(#[from] OtherKey),
 }
 
-/// Decrypts, and encrypts to ciphertexts of which one half is a seed.
+/// Decrypts.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -67,13 +66,13 @@ pub enum DecryptError {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng)?.expand();
-/// assert_eq!(encoder.decode(&holder.decrypt(&x)?)[..3], [7, -7, 0]);
+/// let x = encoder.encode(&[7, -7])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
+/// assert_eq!(encoder.decode(&holder.decrypt(&x)?)?[..3], [7, -7, 0]);
 ///
 /// // at level 1 there is no room for a product
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let low = evaluator.to_level(&x, 1)?;
-/// let product = evaluator.mul_lazy(&low, &low)?;
+/// let product = evaluator.tensor(&low, &low)?;
 /// assert_eq!(holder.decrypt(&product).err(), Some(DecryptError::Noise));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -96,20 +95,9 @@ impl<'a> Decryptor<'a> {
         Ok(Self { key, t, conversions })
     }
 
-    /// A fresh ciphertext over the first `level` data primes.
-    ///
-    /// # Errors
-    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
-    pub fn encrypt(
-        &self,
-        plaintext: &Plaintext,
-        level: usize,
-        rng: &mut impl CryptoRng,
-    ) -> Result<SeededCiphertext, EncodeError> {
-        let message = Zeroizing::new(plaintext.to_element(self.key.parameters(), 1, level, &self.t)?);
-        let mut inner = self.key.encrypt_zero(level, rng);
-        inner.add_phase(&message);
-        Ok(SeededCiphertext::new(inner))
+    /// The key.
+    pub fn key(&self) -> &'a SecretKey {
+        self.key
     }
 
     /// Rejects a ciphertext of other parameters or another key; both stand in it for everybody.

@@ -1,8 +1,11 @@
 //! Messages: polynomials modulo `t`, and slots.
 
+use super::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::kernels::RingKernels;
 use crate::params::{LatticeParameters, Plaintext as Scheme};
 use crate::ring::{Coeff, Eval, Modulus, Ntt, Poly, reverse};
+use crate::rlwe::{PublicKey, SecretKey, norms};
+use rand_core::CryptoRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// A polynomial modulo `t`, by centred coefficients; wiped on drop, because it may be a secret.
@@ -50,8 +53,8 @@ pub enum EncodeError {
         /// The level given.
         found: usize,
     },
-    /// A plaintext of another degree or modulus.
-    #[error("expected a plaintext of degree {degree} modulo {t}, found one of other parameters: encode it for these")]
+    /// A plaintext or an encoder of another degree or modulus.
+    #[error("expected degree {degree} and plaintext modulus {t}, found other parameters: encode for these")]
     OtherParameters {
         /// `N`.
         degree: usize,
@@ -98,6 +101,56 @@ impl Plaintext {
         if ours { Ok(()) } else { Err(EncodeError::OtherParameters { degree, t }) }
     }
 
+    /// Encrypts under a public key: a fresh ciphertext over the first `level` data primes.
+    ///
+    /// ```
+    /// use rand_core::SeedableRng;
+    /// use tobari_lattice::bgv::{Decryptor, Encoder};
+    /// use tobari_lattice::params::{LatticeParameters, Plaintext};
+    /// use tobari_lattice::ring::Modulus;
+    /// use tobari_lattice::rlwe::{PublicKey, SecretKey};
+    /// // a program takes its randomness from the system
+    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]);
+    /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+    /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
+    /// let secret = SecretKey::generate(&parameters, &mut rng);
+    /// let public = PublicKey::generate(&secret, &mut rng);
+    /// let encoder = Encoder::new(&parameters)?;
+    /// let ciphertext = encoder.encode(&[7, -7])?.encrypt(&public, 2, &mut rng)?;
+    /// let found = Decryptor::new(&secret)?.decrypt(&ciphertext)?;
+    /// assert_eq!(encoder.decode(&found)?[..3], [7, -7, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`EncodeError`] for a level that does not exist, or a key of other parameters.
+    pub fn encrypt(&self, key: &PublicKey, level: usize, rng: &mut impl CryptoRng) -> Result<Ciphertext, EncodeError> {
+        let parameters = key.parameters();
+        let message = Zeroizing::new(self.to_element(parameters, 1, level, &modulus(parameters)?)?);
+        let mut inner = key.encrypt_zero(level, rng);
+        inner.add_phase(&message);
+        let norm = norms::sum([norms::public_error(parameters), norms::message(parameters)]);
+        Ok(Ciphertext::new(inner, 1, norm))
+    }
+
+    /// Encrypts under the secret: a fresh ciphertext over the first `level` data primes, of which
+    /// one half is a seed.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for a level that does not exist, or a key of other parameters.
+    pub fn encrypt_seeded(
+        &self,
+        key: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<SeededCiphertext, EncodeError> {
+        let t = modulus(key.parameters())?;
+        let message = Zeroizing::new(self.to_element(key.parameters(), 1, level, &t)?);
+        let mut inner = key.encrypt_zero(level, rng);
+        inner.add_phase(&message);
+        Ok(SeededCiphertext::new(inner))
+    }
+
     /// `factor` times the polynomial modulo `t`, as an element over the first `level` data primes.
     ///
     /// # Errors
@@ -140,10 +193,10 @@ impl Plaintext {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng)?.expand();
+/// let x = encoder.encode(&[1, 2, 3])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
 /// let weights = PreparedPlaintext::new(&parameters, &encoder.encode(&[10, 20, 30])?, 2)?;
 /// let product = Evaluator::new(&parameters)?.mul_prepared(&x, &weights)?;
-/// assert_eq!(encoder.decode(&holder.decrypt(&product)?)[..3], [10, 40, 90]);
+/// assert_eq!(encoder.decode(&holder.decrypt(&product)?)?[..3], [10, 40, 90]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -215,7 +268,7 @@ pub(crate) fn modulus(parameters: &LatticeParameters) -> Result<Modulus, EncodeE
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let encoder = Encoder::new(&parameters)?;
 /// let plaintext = encoder.encode(&[1, -2, 3])?;
-/// assert_eq!(encoder.decode(&plaintext)[..4], [1, -2, 3, 0]);
+/// assert_eq!(encoder.decode(&plaintext)?[..4], [1, -2, 3, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Encoder {
@@ -251,6 +304,11 @@ impl Encoder {
         self.places.len()
     }
 
+    /// The plaintext modulus.
+    pub(crate) fn modulus(&self) -> &Modulus {
+        &self.t
+    }
+
     /// The polynomial with these values in its slots, the first row first. Missing values are zero.
     ///
     /// # Errors
@@ -277,12 +335,18 @@ impl Encoder {
     }
 
     /// The values of all slots, centred.
-    pub fn decode(&self, plaintext: &Plaintext) -> Vec<i64> {
+    ///
+    /// # Errors
+    /// [`EncodeError::OtherParameters`] for a plaintext of another degree or modulus.
+    pub fn decode(&self, plaintext: &Plaintext) -> Result<Vec<i64>, EncodeError> {
+        if plaintext.coefficients.len() != self.slots() || plaintext.modulus != self.t.value() {
+            return Err(EncodeError::OtherParameters { degree: self.slots(), t: self.t.value() });
+        }
         let mut residues = Zeroizing::new(vec![0; self.slots()]);
         (RingKernels::best().of_integers)(&self.t, &plaintext.coefficients, &mut residues);
         self.ntt.forward(&mut residues);
         let values = Zeroizing::new(centred(&self.t, &residues));
-        self.places.iter().map(|place| values[*place as usize]).collect()
+        Ok(self.places.iter().map(|place| values[*place as usize]).collect())
     }
 }
 
@@ -299,7 +363,7 @@ mod tests {
         let mut x = vec![0; 64];
         x[1] = 1;
         // the slots of X are the roots themselves
-        let roots = encoder.decode(&Plaintext::from_coefficients(&parameters, &x).unwrap());
+        let roots = encoder.decode(&Plaintext::from_coefficients(&parameters, &x).unwrap()).unwrap();
         let root = |slot: usize| t.reduce_signed(roots[slot]);
         for slot in 0..31 {
             assert_eq!(root(slot + 1), t.pow(root(slot), 5));
@@ -326,7 +390,7 @@ mod tests {
         #[test]
         fn slots_come_back(values in prop::collection::vec(any::<i64>(), 0..=64)) {
             let encoder = Encoder::new(&toy(Some(257))).unwrap();
-            let decoded = encoder.decode(&encoder.encode(&values).unwrap());
+            let decoded = encoder.decode(&encoder.encode(&values).unwrap()).unwrap();
             for (slot, found) in decoded.iter().enumerate() {
                 prop_assert_eq!(found.rem_euclid(257), values.get(slot).map_or(0, |value| value.rem_euclid(257)));
                 prop_assert!(found.abs() <= 128);

@@ -27,12 +27,12 @@ use std::sync::OnceLock;
 /// let mut keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, 3, &mut rng)?;
 /// keys.add_rotation(&secret, 1, 3, &mut rng)?;
 /// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng)?.expand();
+/// let ciphertext = encoder.encode(&[3, 4, 5])?.encrypt_seeded(&secret, 3, &mut rng)?.expand();
 ///
 /// // x · (x, one slot to the left)
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let product = evaluator.mul(&ciphertext, &evaluator.rotate(&ciphertext, 1, &keys)?, &keys)?;
-/// assert_eq!(encoder.decode(&decryptor.decrypt(&product)?)[..2], [12, 20]);
+/// assert_eq!(encoder.decode(&decryptor.decrypt(&product)?)?[..2], [12, 20]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Evaluator {
@@ -57,12 +57,12 @@ pub struct Evaluator {
 /// let mut keys = EvaluationKeys::new(&parameters).with_rotation(&secret, 1, 2, &mut rng)?;
 /// keys.add_rotation(&secret, 2, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng)?.expand();
+/// let x = encoder.encode(&[3, 4, 5])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let hoisted = evaluator.hoist(&x)?.into_owned();
 /// for (steps, expected) in [(0, 3), (1, 4), (2, 5)] {
 ///     let rotated = evaluator.rotate_hoisted(&hoisted, steps, &keys)?;
-///     assert_eq!(encoder.decode(&holder.decrypt(&rotated)?)[0], expected);
+///     assert_eq!(encoder.decode(&holder.decrypt(&rotated)?)?[0], expected);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -414,7 +414,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`EvaluateError::Parameters`].
-    pub fn mul_scalar(&self, a: &Ciphertext, scalar: i64) -> Result<Ciphertext, EvaluateError> {
+    pub fn mul_integer(&self, a: &Ciphertext, scalar: i64) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
         let mut out = a.clone();
         let scalar = self.t.centred(self.t.reduce_signed(scalar));
@@ -427,7 +427,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`EvaluateError`] for products that were not relinearised, or other parameters.
-    pub fn mul_lazy(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+    pub fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
         if a.needs_relinearization() || b.needs_relinearization() {
             return Err(EvaluateError::NotRelinearized);
         }
@@ -453,9 +453,9 @@ impl Evaluator {
     /// `a b`.
     ///
     /// # Errors
-    /// As [`Self::mul_lazy`] and [`Self::relinearize`].
+    /// As [`Self::tensor`] and [`Self::relinearize`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
-        self.relinearize(&self.mul_lazy(a, b)?, keys)
+        self.relinearize(&self.tensor(a, b)?, keys)
     }
 
     /// `a b` over the last prime: [`Self::mul`] and [`Self::to_level`] one level down in less
@@ -469,7 +469,7 @@ impl Evaluator {
         b: &Ciphertext,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, EvaluateError> {
-        self.relinearize_mod_switch(&self.mul_lazy(a, b)?, keys)
+        self.relinearize_mod_switch(&self.tensor(a, b)?, keys)
     }
 
     /// A product over the last prime, in two parts: [`Self::relinearize`] and
@@ -521,6 +521,7 @@ impl Evaluator {
     pub fn rotate_hoisted(&self, a: &Hoisted, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         let (element, ciphertext) = (rlwe::rotation(self.parameters.degree(), steps), a.ciphertext());
         self.check(ciphertext)?;
+        self.check_fit(ciphertext.key(), keys)?;
         let [c0, _] = ciphertext.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
         if element == 1 {
             return Ok(ciphertext.clone());
@@ -539,6 +540,7 @@ impl Evaluator {
 
     fn automorphism(&self, a: &Ciphertext, element: usize, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
+        self.check_fit(a.key(), keys)?;
         let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
         if element == 1 {
             return Ok(a.clone());

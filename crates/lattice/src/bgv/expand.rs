@@ -69,7 +69,7 @@ fn element(degree: usize, step: usize) -> usize {
 /// let mut keys = EvaluationKeys::new(&parameters);
 /// keys.add_expansion(&secret, expansion.depth(), &mut rng)?;
 /// let holder = Decryptor::new(&secret)?;
-/// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng)?.expand();
+/// let packed = expansion.pack(&[3, 1, 4, 1, 5])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
 /// let mut found = Vec::new();
 /// evaluator.expand(&packed, &expansion, &keys, 1..4, |_, leaf| {
 ///     found.push(leaf);
@@ -336,7 +336,7 @@ mod tests {
         fn leaves(&self, values: &[i64], range: Range<usize>) -> Vec<(usize, Ciphertext)> {
             let expansion = Expansion::new(&self.parameters, values.len()).unwrap();
             let holder = Decryptor::new(&self.secret).unwrap();
-            let packed = holder.encrypt(&expansion.pack(values).unwrap(), 4, &mut rng(3)).unwrap().expand();
+            let packed = expansion.pack(values).unwrap().encrypt_seeded(holder.key(), 4, &mut rng(3)).unwrap().expand();
             let mut found = Vec::new();
             let each = |leaf, ciphertext| {
                 found.push((leaf, ciphertext));
@@ -428,7 +428,8 @@ mod tests {
         assert!(expansion.pack(&[0; 6]).is_err());
         let holder = Decryptor::new(&bench.secret).unwrap();
         let refused = |level, keys: &EvaluationKeys| {
-            let packed = holder.encrypt(&expansion.pack(&[1]).unwrap(), level, &mut rng(3)).unwrap().expand();
+            let packed =
+                expansion.pack(&[1]).unwrap().encrypt_seeded(holder.key(), level, &mut rng(3)).unwrap().expand();
             bench.evaluator.expand(&packed, &expansion, keys, 0..5, |_, _| Ok::<(), EvaluateError>(())).unwrap_err()
         };
         assert_eq!(refused(3, &bench.keys), EvaluateError::Level { present: 3, wanted: 4 });

@@ -14,11 +14,12 @@ fn fault_30_factors_of_forty_bits_are_made_equal_within_the_noise_budget() {
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let holder = Decryptor::new(&secret).unwrap();
     let large = 10i64.pow(11);
-    let encrypt =
-        |value, level| holder.encrypt(&encoder.encode(&[value]).unwrap(), level, &mut rng(2)).unwrap().expand();
+    let encrypt = |value, level| {
+        encoder.encode(&[value]).unwrap().encrypt_seeded(holder.key(), level, &mut rng(2)).unwrap().expand()
+    };
     let [a, b] = [evaluator.to_level(&encrypt(large, 4), 2).unwrap(), encrypt(7, 2)];
     assert_ne!(a.factor(), b.factor());
-    let found = |sum: Ciphertext| encoder.decode(&holder.decrypt(&sum).unwrap())[0];
+    let found = |sum: Ciphertext| encoder.decode(&holder.decrypt(&sum).unwrap()).unwrap()[0];
     let sum = evaluator.add(&a, &b).unwrap();
     assert!(sum.noise_budget() > 10.0, "{}", sum.noise_budget());
     assert_eq!(found(sum), large + 7);
@@ -35,7 +36,7 @@ fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
         let (evaluator, holder) = (Evaluator::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
         let encrypt = |value, level| {
             let message = Plaintext::from_coefficients(&parameters, &[value]).unwrap();
-            holder.encrypt(&message, level, &mut rng(2)).unwrap().expand()
+            message.encrypt_seeded(holder.key(), level, &mut rng(2)).unwrap().expand()
         };
         for level in 1..5 {
             let a = evaluator.to_level(&encrypt(1, 5), level).unwrap();
@@ -56,14 +57,14 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let holder = Decryptor::new(&secret).unwrap();
     let message = encoder.encode(&[5, -6, 100]).unwrap();
-    let x = holder.encrypt(&message, 3, &mut rng(3)).unwrap().expand();
+    let x = message.encrypt_seeded(holder.key(), 3, &mut rng(3)).unwrap().expand();
     assert_eq!(holder.decrypt(&x).unwrap().coefficients(), message.coefficients());
     let failed = |holder: &Decryptor<'_>, x: &Ciphertext| holder.decrypt(x).map(|_| ());
     // the bound is checked: products until there is no room
     let mut power = evaluator.to_level(&x, 1).unwrap();
-    power = evaluator.mul_lazy(&power, &power).unwrap();
+    power = evaluator.tensor(&power, &power).unwrap();
     for _ in 0..4 {
-        power = evaluator.mul_scalar(&power, 128).unwrap();
+        power = evaluator.mul_integer(&power, 128).unwrap();
     }
     assert!(power.noise_budget() <= 0.0);
     assert_eq!(failed(&holder, &power), Err(DecryptError::Noise));
@@ -106,7 +107,7 @@ fn fault_31_a_crafted_phase_stays_undetected() {
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).unwrap().expand();
+    let x = encoder.encode(&[5]).unwrap().encrypt_seeded(holder.key(), 3, &mut rng(3)).unwrap().expand();
     // half of Q is nearly a multiple of t: the message changes, and the phase stays small
     let evaluator = Evaluator::new(&parameters).unwrap();
     let mut moved = x.clone();
@@ -114,7 +115,10 @@ fn fault_31_a_crafted_phase_stays_undetected() {
         .to_element(&parameters, 1, 3, evaluator.modulus())
         .unwrap();
     moved.inner.add_phase(&element);
-    assert_ne!(encoder.decode(&holder.decrypt(&moved).unwrap()), encoder.decode(&holder.decrypt(&x).unwrap()));
+    assert_ne!(
+        encoder.decode(&holder.decrypt(&moved).unwrap()).unwrap(),
+        encoder.decode(&holder.decrypt(&x).unwrap()).unwrap()
+    );
 }
 
 #[test]
@@ -130,10 +134,10 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     ];
     assert!(made.iter().all(|keys| keys.as_ref().err() == Some(&KeyError::NoSpecialPrime)));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 2, &mut rng(3)).unwrap().expand();
+    let x = encoder.encode(&[5]).unwrap().encrypt_seeded(holder.key(), 2, &mut rng(3)).unwrap().expand();
     let evaluator = Evaluator::new(&parameters).unwrap();
-    let found = holder.decrypt(&evaluator.mul_scalar(&x, 3).unwrap()).unwrap();
-    assert_eq!(encoder.decode(&found)[0], 15);
+    let found = holder.decrypt(&evaluator.mul_integer(&x, 3).unwrap()).unwrap();
+    assert_eq!(encoder.decode(&found).unwrap()[0], 15);
     // a set with a special prime: a level that does not exist
     let parameters = NamedSet::from_name("search-hidden").unwrap().parameters().unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
@@ -181,7 +185,7 @@ fn exercise(parameters: &LatticeParameters) {
     let (evaluator, holder) = (Evaluator::new(parameters).unwrap(), Decryptor::new(&secret).unwrap());
     let t = evaluator.modulus().value() as i64;
     if let Ok(encoder) = Encoder::new(parameters) {
-        assert_eq!(encoder.decode(&encoder.encode(&[1, i64::MIN]).unwrap())[0], 1 % t);
+        assert_eq!(encoder.decode(&encoder.encode(&[1, i64::MIN]).unwrap()).unwrap()[0], 1 % t);
     }
     let message = Plaintext::from_coefficients(parameters, &[1, i64::MAX, i64::MIN, -1]).unwrap();
     let check = |x: &Ciphertext, factor: i64| {
@@ -204,11 +208,11 @@ fn exercise(parameters: &LatticeParameters) {
     let bytes = wire::encode_evaluation_keys(&keys);
     wire::decode_evaluation_keys(&bytes, parameters).unwrap();
     for level in 1..=top {
-        let x = Encryptor::new(&public).unwrap().encrypt(&message, level, &mut rng).unwrap();
+        let x = message.encrypt(&public, level, &mut rng).unwrap();
         check(&x, 1);
         check(&evaluator.add(&x, &x).unwrap(), 2);
         check(&evaluator.neg(&x).unwrap(), -1);
-        check(&evaluator.mul_scalar(&x, 3).unwrap(), 3);
+        check(&evaluator.mul_integer(&x, 3).unwrap(), 3);
         check(&evaluator.add_constant(&x, i64::MIN).unwrap(), 1 + (i64::MIN % t));
         let low = evaluator.to_level(&x, 1).unwrap();
         check(&low, 1);
@@ -229,7 +233,8 @@ fn exercise(parameters: &LatticeParameters) {
             }
         }
         if let Ok(expansion) = Expansion::new(parameters, 5) {
-            let packed = holder.encrypt(&expansion.pack(&[1, 2, 3]).unwrap(), level, &mut rng).unwrap().expand();
+            let packed =
+                expansion.pack(&[1, 2, 3]).unwrap().encrypt_seeded(holder.key(), level, &mut rng).unwrap().expand();
             let made = none().with_expansion(&secret, 3, &mut rng).unwrap_or_else(|_| none());
             let mut leaf = 0;
             _ = evaluator.expand(&packed, &expansion, &made, 0..3, |_, found| {
@@ -258,14 +263,14 @@ fn mistakes_of_a_caller_are_errors() {
     let secret = SecretKey::generate(&parameters, &mut rng);
     let public = PublicKey::generate(&secret, &mut rng);
     let (evaluator, encoder) = (Evaluator::new(&parameters).unwrap(), Encoder::new(&parameters).unwrap());
-    let (holder, encryptor) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
+    let holder = Decryptor::new(&secret).unwrap();
     let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, &mut rng).unwrap();
     let plaintext = encoder.encode(&[1, 2]).unwrap();
-    let x = holder.encrypt(&plaintext, 3, &mut rng).unwrap().expand();
+    let x = plaintext.encrypt_seeded(holder.key(), 3, &mut rng).unwrap().expand();
     for found in [0, 4, usize::MAX] {
         let level = EncodeError::Level { most: 3, found };
-        assert_eq!(holder.encrypt(&plaintext, found, &mut rng).map(drop), Err(level.clone()));
-        assert_eq!(encryptor.encrypt(&plaintext, found, &mut rng).map(drop), Err(level.clone()));
+        assert_eq!(plaintext.encrypt_seeded(holder.key(), found, &mut rng).map(drop), Err(level.clone()));
+        assert_eq!(plaintext.encrypt(&public, found, &mut rng).map(drop), Err(level.clone()));
         assert_eq!(PreparedPlaintext::new(&parameters, &plaintext, found).map(drop), Err(level.clone()));
         let diagonals = std::collections::BTreeMap::from([(1, vec![1])]);
         assert_eq!(LinearTransform::new(&parameters, &encoder, &diagonals, found).map(drop), Err(level));
@@ -281,9 +286,17 @@ fn mistakes_of_a_caller_are_errors() {
     // a plaintext of another modulus has other bounds
     let foreign = Encoder::new(&others).unwrap().encode(&[1, 2]).unwrap();
     let refused = EncodeError::OtherParameters { degree: 64, t: 257 };
-    assert_eq!(holder.encrypt(&foreign, 3, &mut rng).map(drop), Err(refused.clone()));
-    assert_eq!(encryptor.encrypt(&foreign, 3, &mut rng).map(drop), Err(refused.clone()));
-    assert_eq!(PreparedPlaintext::new(&parameters, &foreign, 3).map(drop), Err(refused));
+    assert_eq!(foreign.encrypt_seeded(holder.key(), 3, &mut rng).map(drop), Err(refused.clone()));
+    assert_eq!(foreign.encrypt(&public, 3, &mut rng).map(drop), Err(refused.clone()));
+    assert_eq!(PreparedPlaintext::new(&parameters, &foreign, 3).map(drop), Err(refused.clone()));
+    assert_eq!(encoder.decode(&foreign), Err(refused.clone()), "another modulus");
+    let larger = Scheme::Integers(Modulus::new(257).unwrap());
+    let larger = LatticeParameters::insecure_of_sizes(128, &[40; 3], &[45], 3, larger).unwrap();
+    let of_a_larger_ring = Encoder::new(&larger).unwrap().encode(&[1; 128]).unwrap();
+    assert_eq!(encoder.decode(&of_a_larger_ring), Err(refused.clone()), "another degree");
+    let diagonals = std::collections::BTreeMap::from([(1, vec![1])]);
+    let of_another = LinearTransform::new(&parameters, &Encoder::new(&others).unwrap(), &diagonals, 3);
+    assert_eq!(of_another.map(drop), Err(refused));
     assert_eq!(evaluator.add_plain(&x, &foreign).map(drop), Err(EvaluateError::Parameters));
     assert_eq!(evaluator.mul_plain(&x, &foreign).map(drop), Err(EvaluateError::Parameters));
     let prepared = PreparedPlaintext::new(&others, &foreign, 3).unwrap();
@@ -291,6 +304,14 @@ fn mistakes_of_a_caller_are_errors() {
     let elsewhere = SecretKey::generate(&others, &mut rng);
     assert_eq!(Decryptor::new(&elsewhere).unwrap().noise(&x), Err(DecryptError::Parameters));
 
+    // keys are checked for a rotation by no step, too
+    let stranger = SecretKey::generate(&parameters, &mut rng);
+    let theirs = EvaluationKeys::new(&parameters).with_relinearization(&stranger, 3, &mut rng).unwrap();
+    for steps in [0, 32, 1] {
+        assert!(matches!(evaluator.rotate(&x, steps, &theirs), Err(EvaluateError::OtherKey(_))), "{steps}");
+        let hoisted = evaluator.hoist(&x).unwrap();
+        assert!(matches!(evaluator.rotate_hoisted(&hoisted, steps, &theirs), Err(EvaluateError::OtherKey(_))));
+    }
     let empty = |expected| Err(EvaluateError::Empty { expected });
     assert_eq!(evaluator.dot_prepared(&[]).map(drop), empty("a product to sum up"));
     assert_eq!(evaluator.polynomial(&x, &[], &keys).map(drop), empty("a coefficient"));

@@ -31,11 +31,11 @@ use crate::rlwe::{self, Turned, norms};
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let mut of = |m| holder.encrypt(&encoder.encode(m).unwrap(), 2, &mut rng).unwrap().expand();
+/// let mut of = |m| encoder.encode(m).unwrap().encrypt_seeded(&secret, 2, &mut rng).unwrap().expand();
 /// let (x, y) = (of(&[3, 4]), of(&[5, 6]));
 /// let forms = Forms { left: &[&x], right: &[&y], weights: &[vec![10, 0, 0, 2]], divisor: 5 };
 /// let z = Evaluator::new(&parameters)?.bilinear_forms(&forms, &keys)?; // (10 + 2 x y) / 5
-/// assert_eq!(encoder.decode(&holder.decrypt(&z[0])?)[0], 8);
+/// assert_eq!(encoder.decode(&holder.decrypt(&z[0])?)?[0], 8);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Forms<'a> {
@@ -242,13 +242,23 @@ mod tests {
 
         fn encrypted(&self, slots: &[i64], level: usize) -> Ciphertext {
             let holder = Decryptor::new(&self.secret).unwrap();
-            holder.encrypt(&self.encoder.encode(slots).unwrap(), level, &mut rng(slots[0] as u8)).unwrap().expand()
+            self.encoder
+                .encode(slots)
+                .unwrap()
+                .encrypt_seeded(holder.key(), level, &mut rng(slots[0] as u8))
+                .unwrap()
+                .expand()
         }
 
         fn slots(&self, value: &Ciphertext) -> Vec<i64> {
             let holder = Decryptor::new(&self.secret).unwrap();
             assert!(value.noise_budget() > 0.0 && holder.noise(value).unwrap() <= value.noise_bound());
-            self.encoder.decode(&holder.decrypt(value).unwrap()).iter().map(|value| value.rem_euclid(257)).collect()
+            self.encoder
+                .decode(&holder.decrypt(value).unwrap())
+                .unwrap()
+                .iter()
+                .map(|value| value.rem_euclid(257))
+                .collect()
         }
     }
 

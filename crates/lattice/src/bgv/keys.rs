@@ -1,64 +1,8 @@
-//! Encryption, and the keys of an evaluator.
+//! The keys of an evaluator.
 
-use super::ciphertext::Ciphertext;
-use super::encode::{EncodeError, Plaintext, modulus};
 use crate::params::LatticeParameters;
-use crate::ring::Modulus;
-use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, PublicKey, SecretKey, norms};
+use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, SecretKey};
 use rand_core::CryptoRng;
-use zeroize::Zeroizing;
-
-/// Encrypts under a public key.
-///
-/// ```
-/// use rand_core::SeedableRng;
-/// use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor};
-/// use tobari_lattice::params::{LatticeParameters, Plaintext};
-/// use tobari_lattice::ring::Modulus;
-/// use tobari_lattice::rlwe::{PublicKey, SecretKey};
-/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
-/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
-/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
-/// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let public = PublicKey::generate(&secret, &mut rng);
-/// let encoder = Encoder::new(&parameters)?;
-/// let ciphertext = Encryptor::new(&public)?.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng)?;
-/// let found = Decryptor::new(&secret)?.decrypt(&ciphertext)?;
-/// assert_eq!(encoder.decode(&found)[..3], [7, -7, 0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct Encryptor<'a> {
-    key: &'a PublicKey,
-    t: Modulus,
-}
-
-impl<'a> Encryptor<'a> {
-    /// An encryptor with this key.
-    ///
-    /// # Errors
-    /// [`EncodeError::Approximate`] for a key of another scheme.
-    pub fn new(key: &'a PublicKey) -> Result<Self, EncodeError> {
-        Ok(Self { key, t: modulus(key.parameters())? })
-    }
-
-    /// A fresh ciphertext over the first `level` data primes.
-    ///
-    /// # Errors
-    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
-    pub fn encrypt(
-        &self,
-        plaintext: &Plaintext,
-        level: usize,
-        rng: &mut impl CryptoRng,
-    ) -> Result<Ciphertext, EncodeError> {
-        let parameters = self.key.parameters();
-        let message = Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)?);
-        let mut inner = self.key.encrypt_zero(level, rng);
-        inner.add_phase(&message);
-        let norm = norms::sum([norms::public_error(parameters), norms::message(parameters)]);
-        Ok(Ciphertext::new(inner, 1, norm))
-    }
-}
 
 /// Why an evaluation key cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -52,7 +52,7 @@ impl Setup {
 
     fn encrypt(&self, values: &[i64], seed: u8) -> Ciphertext {
         let plaintext = self.encoder.encode(values).unwrap();
-        Encryptor::new(&self.public).unwrap().encrypt(&plaintext, TOP, &mut rng(seed)).unwrap()
+        plaintext.encrypt(&self.public, TOP, &mut rng(seed)).unwrap()
     }
 
     /// The slots, from 0 to `t - 1`; the measured noise must be within the bound.
@@ -60,7 +60,7 @@ impl Setup {
         let measured = self.secret.noise(&ciphertext.inner).log2();
         assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
         let plaintext = Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap();
-        self.encoder.decode(&plaintext).into_iter().map(|x| i128::from(x).rem_euclid(self.t) as i64).collect()
+        self.encoder.decode(&plaintext).unwrap().into_iter().map(|x| i128::from(x).rem_euclid(self.t) as i64).collect()
     }
 
     /// Slot by slot, modulo `t`.
@@ -87,7 +87,7 @@ proptest! {
                 0 => (e.add(&x, &y), s.slotwise(&a, &b, |a, b| a + b)),
                 1 => (e.sub(&x, &y), s.slotwise(&a, &b, |a, b| a - b)),
                 2 | 3 => (e.mul_reduced(&x, &y, &s.keys), s.slotwise(&a, &b, |a, b| a * b)),
-                4 => (e.mul_scalar(&x, scalar), s.slotwise(&a, &b, |a, _| a * i128::from(scalar).rem_euclid(s.t))),
+                4 => (e.mul_integer(&x, scalar), s.slotwise(&a, &b, |a, _| a * i128::from(scalar).rem_euclid(s.t))),
                 5 => (e.mul_plain(&x, &s.encoder.encode(&b).unwrap()), s.slotwise(&a, &b, |a, b| a * b)),
                 6 => (e.add_plain(&x, &s.encoder.encode(&b).unwrap()), s.slotwise(&a, &b, |a, b| a + b)),
                 7 => (e.rotate(&x, 1, &s.keys), {

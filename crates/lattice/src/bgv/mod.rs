@@ -85,6 +85,6 @@ pub(crate) use encode::{centred, modulus};
 pub use evaluate::{EvaluateError, Evaluator, Hoisted};
 pub use expand::Expansion;
 pub use forms::{Forms, Turn};
-pub use keys::{Encryptor, EvaluationKeys, KeyError};
+pub use keys::{EvaluationKeys, KeyError};
 pub use needs::{Integers, Needs};
 pub use transform::LinearTransform;

@@ -117,7 +117,7 @@ fn data(degree: usize, t: u64, depth: usize) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, Evaluator};
+    use crate::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
     use crate::rlwe::{PublicKey, SecretKey};
     use chacha20::ChaCha20Rng;
     use rand_core::SeedableRng;
@@ -145,7 +145,7 @@ mod tests {
             let mut expected: Vec<i128> = (0..64i128).map(|i| (i * i * 0x9E37_79B9_7F4A_7C15 + i) % t).collect();
             let values: Vec<i64> = expected.iter().map(|value| *value as i64).collect();
             let plaintext = encoder.encode(&values).unwrap();
-            let mut x = Encryptor::new(&public).unwrap().encrypt(&plaintext, top, &mut rng).unwrap();
+            let mut x = plaintext.encrypt(&public, top, &mut rng).unwrap();
             for _ in 0..depth {
                 let twice = evaluator.add(&x, &x).unwrap();
                 let four = evaluator.add(&twice, &twice).unwrap();
@@ -160,7 +160,7 @@ mod tests {
             }
             assert!(x.noise_budget() > 0.0, "{needs:?} {sizes}: {}", x.noise_budget());
             let holder = Decryptor::new(&secret).unwrap();
-            let found = encoder.decode(&holder.decrypt(&x).unwrap());
+            let found = encoder.decode(&holder.decrypt(&x).unwrap()).unwrap();
             let found: Vec<i128> = found[..50].iter().map(|value| i128::from(*value).rem_euclid(t)).collect();
             assert_eq!(found, expected[..50], "{needs:?} {sizes}");
         }

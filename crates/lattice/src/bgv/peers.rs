@@ -71,7 +71,7 @@ fn ciphertexts_of_others_decrypt_to_what_they_hold() {
         let encoder = Encoder::new(&answers.parameters).unwrap();
         assert_eq!(answers.all("ciphertext").count(), names.len());
         for name in names {
-            let found = encoder.decode(&decrypted(&answers, &ciphertext(&answers, name)));
+            let found = encoder.decode(&decrypted(&answers, &ciphertext(&answers, name))).unwrap();
             assert_eq!(found, expected(&answers, name), "{file}, {name}");
             if let Some(slots) = answers.all("slots").find(|fields| fields[0] == **name) {
                 let theirs: Vec<i64> = slots[1].split(',').map(|text| text.parse().unwrap()).collect();
@@ -102,7 +102,7 @@ fn evaluate_as(file: &str) {
         let [ours, theirs] = [ours, &of(name)].map(|one| decrypted(&answers, one));
         assert_eq!(ours.coefficients(), theirs.coefficients(), "{name}");
     };
-    same(&evaluator.mul_lazy(&of("fresh-a"), &of("fresh-b")).unwrap(), "product");
+    same(&evaluator.tensor(&of("fresh-a"), &of("fresh-b")).unwrap(), "product");
     same(&evaluator.relinearize(&of("product"), &keys).unwrap(), "relinearised");
     let switched = evaluator.to_level(&of("relinearised"), 2).unwrap();
     assert_eq!(switched.factor(), of("switched").factor());

@@ -64,9 +64,9 @@ impl Evaluator {
 
     /// `Σ coefficients[i] x^i` for at most one coefficient more than there are powers.
     fn combination(&self, coefficients: &[i64], powers: &[Ciphertext]) -> Result<Ciphertext, EvaluateError> {
-        let mut sum = self.mul_scalar(&powers[0], coefficients.get(1).copied().unwrap_or(0))?;
+        let mut sum = self.mul_integer(&powers[0], coefficients.get(1).copied().unwrap_or(0))?;
         for (coefficient, power) in coefficients.iter().skip(2).zip(&powers[1..]) {
-            sum = self.add(&sum, &self.mul_scalar(power, *coefficient)?)?;
+            sum = self.add(&sum, &self.mul_integer(power, *coefficient)?)?;
         }
         self.add_constant(&sum, coefficients[0])
     }

@@ -44,7 +44,7 @@ impl Setup {
 
     fn encrypt(&self, values: &[i64], seed: u8) -> Ciphertext {
         let plaintext = self.encoder().encode(values).unwrap();
-        Encryptor::new(&self.public).unwrap().encrypt(&plaintext, 6, &mut rng(seed)).unwrap()
+        plaintext.encrypt(&self.public, 6, &mut rng(seed)).unwrap()
     }
 
     /// The slots, from 0 to `t - 1`. Checks that the measured noise is within the bound, and the
@@ -54,7 +54,7 @@ impl Setup {
         assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
         assert!(ciphertext.noise_budget() > 0.0, "no budget left");
         let plaintext = Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap();
-        self.encoder().decode(&plaintext).into_iter().map(|value| value.rem_euclid(self.t)).collect()
+        self.encoder().decode(&plaintext).unwrap().into_iter().map(|value| value.rem_euclid(self.t)).collect()
     }
 }
 
@@ -85,7 +85,7 @@ fn every_operation_is_that_of_the_slots() {
     assert_eq!(s.decrypt(&e.sub(&x, &y).unwrap()), of(|a, b| a - b));
     assert_eq!(s.decrypt(&e.neg(&x).unwrap()), of(|a, _| -a));
     assert_eq!(s.decrypt(&e.mul(&x, &y, k).unwrap()), of(|a, b| a * b));
-    assert_eq!(s.decrypt(&e.mul_scalar(&x, -100_000).unwrap()), of(|a, _| -100_000 * a));
+    assert_eq!(s.decrypt(&e.mul_integer(&x, -100_000).unwrap()), of(|a, _| -100_000 * a));
     assert_eq!(s.decrypt(&e.add_constant(&x, -5).unwrap()), of(|a, _| a - 5));
     let plain = s.encoder().encode(&b).unwrap();
     assert_eq!(s.decrypt(&e.add_plain(&x, &plain).unwrap()), of(|a, b| a + b));
@@ -107,14 +107,14 @@ fn products_may_wait_for_their_relinearisation() {
     let (x, y) = (s.encrypt(&a, 3), s.encrypt(&b, 4));
     let e = &s.evaluator;
     // x y + x x - y y, with one key switch, also added to something that has two parts
-    let [xy, xx, yy] = [(&x, &y), (&x, &x), (&y, &y)].map(|(x, y)| e.mul_lazy(x, y).unwrap());
+    let [xy, xx, yy] = [(&x, &y), (&x, &x), (&y, &y)].map(|(x, y)| e.tensor(x, y).unwrap());
     let sum = e.add(&e.sub(&e.add(&xy, &xx).unwrap(), &yy).unwrap(), &x).unwrap();
     let wanted = slotwise(257, &a, &b, |a, b| a * b + a * a - b * b + a);
     assert!(sum.needs_relinearization());
     assert_eq!(s.decrypt(&sum), wanted, "three parts decrypt");
     assert_eq!(s.decrypt(&e.to_level(&sum, 5).unwrap()), wanted, "and switch their modulus");
     assert_eq!(s.decrypt(&e.relinearize(&sum, &s.keys).unwrap()), wanted);
-    assert_eq!(e.mul_lazy(&sum, &x).map(|_| ()), Err(EvaluateError::NotRelinearized));
+    assert_eq!(e.tensor(&sum, &x).map(|_| ()), Err(EvaluateError::NotRelinearized));
     assert_eq!(e.rotate(&sum, 1, &s.keys).map(|_| ()), Err(EvaluateError::NotRelinearized));
 }
 
@@ -177,7 +177,7 @@ fn coefficients_multiply_modulo_any_t() {
         let [a, b] = [1, 2].map(message);
         let encrypt = |values: &[i64]| {
             let plaintext = Plaintext::from_coefficients(parameters, values).unwrap();
-            Decryptor::new(&s.secret).unwrap().encrypt(&plaintext, 6, &mut rng(9)).unwrap().expand()
+            plaintext.encrypt_seeded(&s.secret, 6, &mut rng(9)).unwrap().expand()
         };
         let product = s.evaluator.mul(&encrypt(&a), &encrypt(&b), &s.keys).unwrap();
         let product = s.evaluator.to_level(&product, 3).unwrap();
@@ -229,14 +229,14 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     let public = PublicKey::generate(&secret, &mut rng(22));
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let decryptor = Decryptor::new(&secret).unwrap();
-    let query = decryptor.encrypt(&encoder.encode(&[5; 64]).unwrap(), 3, &mut rng(23)).unwrap().expand();
+    let query = encoder.encode(&[5; 64]).unwrap().encrypt_seeded(decryptor.key(), 3, &mut rng(23)).unwrap().expand();
     let keys: Vec<i64> = (0..64).collect();
     let difference = evaluator.sub(&query, &evaluator.add_constant(&query, 5).unwrap()).unwrap();
-    assert_eq!(encoder.decode(&decryptor.decrypt(&difference).unwrap())[..3], [-5, -5, -5]);
+    assert_eq!(encoder.decode(&decryptor.decrypt(&difference).unwrap()).unwrap()[..3], [-5, -5, -5]);
     let product = evaluator.mul_plain(&query, &encoder.encode(&keys).unwrap()).unwrap();
     let answer = evaluator.flood(&product, &public, 80, &mut rng(24)).unwrap();
     let answer = evaluator.to_level(&answer, 1).unwrap();
-    let found = encoder.decode(&decryptor.decrypt(&answer).unwrap());
+    let found = encoder.decode(&decryptor.decrypt(&answer).unwrap()).unwrap();
     assert!(found.iter().zip(&keys).all(|(found, key)| (found - 5 * key) % 257 == 0));
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::new(evaluator.parameters())).is_err());
 }
@@ -287,7 +287,7 @@ proptest! {
                 0 => (e.add(&x, &y), slotwise(257, &a, &b, |a, b| a + b)),
                 1 => (e.sub(&x, &y), slotwise(257, &a, &b, |a, b| a - b)),
                 2 | 3 => (e.mul(&x, &y, &s.keys), slotwise(257, &a, &b, |a, b| a * b)),
-                4 => (e.mul_scalar(&x, scalar), slotwise(257, &a, &b, |a, _| a * scalar.rem_euclid(257))),
+                4 => (e.mul_integer(&x, scalar), slotwise(257, &a, &b, |a, _| a * scalar.rem_euclid(257))),
                 5 => (e.rotate(&x, [1, 3, -1][j % 3], &s.keys), rotated(&a, [1, 3, -1][j % 3])),
                 6 => (e.mul_plain(&x, &s.encoder().encode(&b).unwrap()), slotwise(257, &a, &b, |a, b| a * b)),
                 7 if x.level().min(y.level()) > 1 => (e.mul_mod_switch(&x, &y, &s.keys), slotwise(257, &a, &b, |a, b| a * b)),
@@ -345,7 +345,7 @@ fn what_is_cut_rotates_as_what_is_not() {
     }
     let missing = setup.evaluator.rotate_hoisted(&hoisted, 2, &setup.keys).map(|_| ());
     assert!(matches!(missing, Err(EvaluateError::MissingKey { .. })));
-    let product = setup.evaluator.mul_lazy(&a, &a).unwrap();
+    let product = setup.evaluator.tensor(&a, &a).unwrap();
     assert!(matches!(setup.evaluator.hoist(&product).map(|_| ()), Err(EvaluateError::NotRelinearized)));
 }
 
@@ -409,8 +409,8 @@ fn nothing_is_known_about_results_with_a_ciphertext_from_bytes_until_its_noise_i
         ("mul_plain", &|x| e.mul_plain(x, &plaintext)),
         ("mul_plain, zeros", &|x| e.mul_plain(x, &nothing)),
         ("mul_prepared", &|x| e.mul_prepared(x, &prepared)),
-        ("mul_scalar", &|x| e.mul_scalar(x, 5)),
-        ("mul_scalar, zero", &|x| e.mul_scalar(x, 0)),
+        ("mul_integer", &|x| e.mul_integer(x, 5)),
+        ("mul_integer, zero", &|x| e.mul_integer(x, 0)),
         ("mul", &|x| e.mul(&own, x, k)),
         ("mul_mod_switch", &|x| e.mul_mod_switch(x, &own, k)),
         ("rotate", &|x| e.rotate(x, 1, k)),

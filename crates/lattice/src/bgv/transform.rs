@@ -34,9 +34,9 @@ use std::collections::BTreeMap;
 /// for step in sums.rotations() {
 ///     keys = keys.with_rotation(&secret, step, 3, &mut rng)?;
 /// }
-/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3, 4, 5, 6])?, 3, &mut rng)?.expand();
+/// let x = encoder.encode(&[1, 2, 3, 4, 5, 6])?.encrypt_seeded(&secret, 3, &mut rng)?.expand();
 /// let y = evaluator.transform(&x, &sums, &keys)?;
-/// assert_eq!(encoder.decode(&holder.decrypt(&y)?)[..3], [15, 20, 18]);
+/// assert_eq!(encoder.decode(&holder.decrypt(&y)?)?[..3], [15, 20, 18]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -78,8 +78,8 @@ impl LinearTransform {
         mut each: impl FnMut() -> Result<(), E>,
     ) -> Result<Self, E> {
         let (ring, slots, t) = (parameters.ring(), encoder.slots(), super::encode::modulus(parameters)?);
-        if slots != parameters.degree() {
-            return Err(EncodeError::Length { most: parameters.degree(), found: slots }.into());
+        if slots != parameters.degree() || *encoder.modulus() != t {
+            return Err(EncodeError::OtherParameters { degree: parameters.degree(), t: t.value() }.into());
         }
         let most = parameters.data_primes();
         if !(1..=most).contains(&level) {
@@ -194,11 +194,16 @@ mod tests {
                 .map(|j| diagonals.iter().map(|(step, m)| m[j] * turned(j, *step)).sum::<i64>().rem_euclid(257))
                 .collect();
             for level in 2..=4 {
-                let fresh = holder.encrypt(&encoder.encode(&x).unwrap(), level, &mut rng(3)).unwrap().expand();
+                let fresh =
+                    encoder.encode(&x).unwrap().encrypt_seeded(holder.key(), level, &mut rng(3)).unwrap().expand();
                 let fresh = if level == 3 { evaluator.to_level(&fresh, 2).unwrap() } else { fresh };
                 let y = evaluator.transform(&fresh, &transform, &keys).unwrap();
-                let found: Vec<i64> =
-                    encoder.decode(&holder.decrypt(&y).unwrap()).iter().map(|value| value.rem_euclid(257)).collect();
+                let found: Vec<i64> = encoder
+                    .decode(&holder.decrypt(&y).unwrap())
+                    .unwrap()
+                    .iter()
+                    .map(|value| value.rem_euclid(257))
+                    .collect();
                 assert_eq!(found, expected, "{steps:?} at level {level}");
                 assert!(secret.noise(y.inner()).log2() <= y.noise_bound(), "{steps:?} at level {level}");
                 assert!(y.noise_budget() > 0.0);
@@ -215,7 +220,7 @@ mod tests {
         let transform = LinearTransform::new(&parameters, &encoder, &diagonals, 2).unwrap();
         let holder = Decryptor::new(&secret).unwrap();
         let refused = |level| {
-            let x = holder.encrypt(&encoder.encode(&[1]).unwrap(), level, &mut rng(3)).unwrap().expand();
+            let x = encoder.encode(&[1]).unwrap().encrypt_seeded(holder.key(), level, &mut rng(3)).unwrap().expand();
             evaluator.transform(&x, &transform, &EvaluationKeys::new(&parameters)).map(|_| ()).unwrap_err()
         };
         assert_eq!(refused(3), EvaluateError::Level { present: 2, wanted: 3 });

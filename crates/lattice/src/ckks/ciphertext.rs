@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(s.evaluator.to_level(&read, 1).err(), none);
         assert_eq!(s.evaluator.mul_constant(&read, 0.5).err(), none);
         assert_eq!(s.evaluator.polynomial(&read, &[0.0, 1.0], &s.keys).err(), none);
-        assert!(s.error(&s.evaluator.neg(&read), &X.map(|x| -x)) < SMALL);
+        assert!(s.error(&s.evaluator.neg(&read).unwrap(), &X.map(|x| -x)) < SMALL);
         read.declare(1.0);
         assert!(s.error(&s.evaluator.mul(&read, &x, &s.keys).unwrap(), &X.map(|x| x * x)) < SMALL);
         // a larger range refuses sooner, and a declared computation must be of this level and scale

@@ -85,17 +85,8 @@ impl Mul for Complex {
 }
 
 /// The transform of one degree, prepared.
-///
-/// ```
-/// use tobari_lattice::ckks::{Complex, Embedding};
-/// let embedding = Embedding::new(8);
-/// // the constant polynomial 3 has the value 3 everywhere
-/// let slots = embedding.to_slots(&[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
-/// assert_eq!(*slots, [Complex::from(3.0); 4]);
-/// assert_eq!(embedding.to_coefficients(&slots)[0], 3.0);
-/// ```
 #[derive(Clone)]
-pub struct Embedding {
+pub(crate) struct Embedding {
     /// `w` of block `b` of the stage of `m` blocks, at `m + b`.
     twiddles: Parts<Vec<f64>>,
     /// The place of each slot after the last stage.
@@ -107,7 +98,7 @@ impl Embedding {
     ///
     /// # Panics
     /// Unless `degree` is a power of two and at least 4.
-    pub fn new(degree: usize) -> Self {
+    pub(crate) fn new(degree: usize) -> Self {
         assert!(degree.is_power_of_two() && degree >= 4, "a power of two from 4 on, not {degree}");
         let slots = degree / 2;
         let roots = half_circle(degree);
@@ -131,7 +122,7 @@ impl Embedding {
     }
 
     /// `N/2`.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.places.len()
     }
 
@@ -139,7 +130,8 @@ impl Embedding {
     ///
     /// # Panics
     /// If there are more than `N/2` slots.
-    pub fn to_coefficients(&self, slots: &[Complex]) -> Zeroizing<Vec<f64>> {
+    #[cfg(test)]
+    pub(crate) fn to_coefficients(&self, slots: &[Complex]) -> Zeroizing<Vec<f64>> {
         Zeroizing::new(self.scaled_coefficients(slots.iter().copied(), 1.0).to_vec())
     }
 
@@ -163,7 +155,7 @@ impl Embedding {
     ///
     /// # Panics
     /// If there are not `N` coefficients.
-    pub fn to_slots(&self, coefficients: &[f64]) -> Zeroizing<Vec<Complex>> {
+    pub(crate) fn to_slots(&self, coefficients: &[f64]) -> Zeroizing<Vec<Complex>> {
         let n = self.slots();
         assert_eq!(coefficients.len(), 2 * n, "one number for each coefficient");
         let mut values = Zeroizing::new(coefficients.to_vec());
@@ -241,6 +233,14 @@ mod tests {
     #[should_panic(expected = "at most 4 slots, not 5")]
     fn too_many_slots_are_a_mistake() {
         Embedding::new(8).to_coefficients(&[Complex::default(); 5]);
+    }
+
+    #[test]
+    fn a_constant_polynomial_has_its_value_everywhere() {
+        let embedding = Embedding::new(8);
+        let slots = embedding.to_slots(&[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(*slots, [Complex::from(3.0); 4]);
+        assert_eq!(embedding.to_coefficients(&slots)[0], 3.0);
     }
 
     #[test]

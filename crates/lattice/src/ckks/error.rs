@@ -18,7 +18,7 @@ pub enum OperationError {
     #[error("expected parameters with a special prime, found none")]
     NoSpecialPrime,
     /// Different levels.
-    #[error("expected ciphertexts of one level, found {left} and {right}")]
+    #[error("expected one level, found {left} and {right}: take the ciphertext to the lower one")]
     Levels {
         /// Of the first.
         left: usize,

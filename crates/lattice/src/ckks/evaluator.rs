@@ -2,9 +2,9 @@
 //!
 //! | operation | slots | scale | level | error in the slots, times the scale of the result |
 //! |---|---|---|---|---|
-//! | `add`, `sub` | `a ± b` | the same | the same | the sum |
+//! | `add`, `sub` | `a ± b` | the same | the lower one | the sum |
 //! | `mul_plain` | `a p` | product | the same | `p`'s scale times `a`'s, `a`'s times `p`'s |
-//! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`; `mul` adds a key switch's |
+//! | `mul`, `tensor` | `a b` | product | the lower one | as `mul_plain`; `mul` adds a key switch's |
 //! | `mul_reduced` | `a b` | about the smaller one | one less or more | that of both |
 //! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
@@ -13,9 +13,12 @@
 //! [`Estimate`] has the numbers, and every ciphertext carries its own. An
 //! operation whose result might not fit the modulus is an error ([`OperationError::Overflow`]).
 //!
-//! Apart from `mul_reduced`, nothing is aligned or rescaled implicitly: the author of a circuit
-//! decides on the use of its levels. An operation on two ciphertexts of different levels is an
-//! error. So is a sum or a difference of different scales.
+//! **Levels are aligned, scales are not.** Of two ciphertexts, the one of the higher level is taken
+//! at the lower level, as in [`bgv`](crate::bgv): that costs no error. A sum or a difference of
+//! different scales is an error, because another scale costs a level ([`Evaluator::align`]). Apart
+//! from `mul_reduced`, nothing is rescaled implicitly: the author of a circuit decides on the use
+//! of its levels. Long sums (`dot_plain`, `tensor_sums`, `weighted_sums`) take ciphertexts of one
+//! level.
 
 use super::OperationError;
 use super::ciphertext::Ciphertext;
@@ -28,6 +31,9 @@ use crate::ring::{Division, Eval, Poly, Rounding};
 use crate::rlwe::{self, KeyId, KeySwitcher};
 use std::borrow::Cow;
 use std::sync::OnceLock;
+
+/// Two ciphertexts, borrowed where they are as needed.
+type Pair<'a, 'b> = (Cow<'a, Ciphertext>, Cow<'b, Ciphertext>);
 
 /// Computes with ciphertexts of one set of parameters. It holds no secret.
 ///
@@ -144,45 +150,53 @@ impl Evaluator {
         self.admit(self.estimator.tensor(a, b).at(scale, a.level()))
     }
 
-    /// `a + b`.
+    /// `a + b`, at the lower of both levels.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels or scales differ, or the sum may not fit.
+    /// [`OperationError`] if parameters or scales differ, or the sum may not fit.
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
-        self.check_alike(a, b)?;
-        let estimate = self.sum_of(a, b)?;
+        let (a, b) = self.alike(a, b)?;
+        let estimate = self.sum_of(&a, &b)?;
         Ok(Ciphertext::new(a.inner().sum(b.inner()), a.scale().clone(), self.carried(estimate)))
     }
 
-    /// `a += b`.
+    /// `a += b`, at the lower of both levels.
     ///
     /// # Errors
     /// As [`Self::add`]; then `a` is unchanged.
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
-        self.check_alike(a, b)?;
-        let estimate = self.sum_of(a, b)?;
+        let (one, b) = self.alike(a, b)?;
+        let estimate = self.sum_of(&one, &b)?;
+        let lowered = if let Cow::Owned(lowered) = one { Some(lowered) } else { None };
+        if let Some(lowered) = lowered {
+            *a = lowered;
+        }
         a.inner_mut().add_assign(b.inner());
         a.set_estimate(self.carried(estimate));
         Ok(())
     }
 
-    /// `a - b`.
+    /// `a - b`, at the lower of both levels.
     ///
     /// # Errors
     /// As [`Self::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
-        self.check_alike(a, b)?;
-        let (estimate, mut difference) = (self.sum_of(a, b)?, a.clone());
+        let (a, b) = self.alike(a, b)?;
+        let (estimate, mut difference) = (self.sum_of(&a, &b)?, a.into_owned());
         difference.inner_mut().sub_assign(b.inner());
         difference.set_estimate(self.carried(estimate));
         Ok(difference)
     }
 
     /// `-a`.
-    pub fn neg(&self, a: &Ciphertext) -> Ciphertext {
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters differ.
+    pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
         let mut negative = a.clone();
         negative.inner_mut().neg_assign();
-        negative
+        Ok(negative)
     }
 
     /// `a + p`, for a plaintext of this level or a higher one.
@@ -362,7 +376,8 @@ impl Evaluator {
         Ok(product)
     }
 
-    /// `a b`, in two parts. The scale is the product: see [`Self::rescale`].
+    /// `a b`, in two parts, at the lower of both levels. The scale is the product: see
+    /// [`Self::rescale`].
     ///
     /// # Errors
     /// As [`Self::tensor`] and [`Self::relinearize`].
@@ -370,17 +385,18 @@ impl Evaluator {
         self.relinearize(&self.tensor(a, b)?, keys)
     }
 
-    /// `a b`, in three parts. Sums of such products can be relinearised once.
+    /// `a b`, in three parts, at the lower of both levels. Sums of such products can be
+    /// relinearised once.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or levels differ, a factor has three parts itself, or the
-    /// product has no room.
+    /// [`OperationError`] if parameters differ, a factor has three parts itself, or the product has
+    /// no room.
     pub fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
-        self.check_levels(a, b)?;
         check_two_parts(a)?;
         check_two_parts(b)?;
+        let (a, b) = self.at_one_level(a, b)?;
         let scale = self.product(a.scale(), b.scale(), a.level())?;
-        let estimate = self.product_of(&self.bounds(a)?, &self.bounds(b)?, &scale)?;
+        let estimate = self.product_of(&self.bounds(&a)?, &self.bounds(&b)?, &scale)?;
         Ok(Ciphertext::new(a.inner().tensor(b.inner()), scale, self.carried(estimate)))
     }
 
@@ -423,9 +439,7 @@ impl Evaluator {
         b: &Ciphertext,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, OperationError> {
-        [a, b].into_iter().try_for_each(|one| self.check(one))?;
-        let level = a.level().min(b.level());
-        let [a, b] = [self.at_level(a, level)?, self.at_level(b, level)?];
+        let (a, b) = self.at_one_level(a, b)?;
         let log2 = |scale: &Scale| scale.to_f64(&self.parameters).unwrap_or(f64::INFINITY).log2();
         let wanted = log2(a.scale()).min(log2(b.scale()));
         let mut product = self.mul_rescale(&a, &b, keys)?;
@@ -552,11 +566,7 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if the parameters differ, no level is left to change a scale, or a number
     /// might not fit at the lower level.
-    pub fn align<'a>(
-        &self,
-        a: &'a Ciphertext,
-        b: &'a Ciphertext,
-    ) -> Result<(Cow<'a, Ciphertext>, Cow<'a, Ciphertext>), OperationError> {
+    pub fn align<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext) -> Result<Pair<'a, 'a>, OperationError> {
         self.check(a)?;
         self.check(b)?;
         self.check_key([a, b])?;
@@ -637,9 +647,20 @@ impl Evaluator {
         if left == right { Ok(()) } else { Err(OperationError::Levels { left, right }) }
     }
 
-    fn check_alike(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
-        self.check_levels(a, b)?;
-        check_scales(a.scale(), b.scale())
+    /// Both at the lower of their levels.
+    fn at_one_level<'a, 'b>(&self, a: &'a Ciphertext, b: &'b Ciphertext) -> Result<Pair<'a, 'b>, OperationError> {
+        self.check(a)?;
+        self.check(b)?;
+        self.check_key([a, b])?;
+        let level = a.level().min(b.level());
+        Ok((self.at_level(a, level)?, self.at_level(b, level)?))
+    }
+
+    /// The same, for a sum: their scales are equal.
+    fn alike<'a, 'b>(&self, a: &'a Ciphertext, b: &'b Ciphertext) -> Result<Pair<'a, 'b>, OperationError> {
+        let both = self.at_one_level(a, b)?;
+        check_scales(a.scale(), b.scale())?;
+        Ok(both)
     }
 
     pub(super) fn check_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<(), OperationError> {

@@ -50,6 +50,10 @@ impl Evaluator {
         let flood = f64::from(bits).exp2() / scale;
         let after = [magnitude, wide + flood, encoding, noise + fresh];
         let estimate = self.admit(Estimate::of_bounds(after, scale, a.level()))?;
+        // without bounds, too
+        if bits > super::Plaintext::mask_bits(self.parameters(), a.level()) {
+            return Err(OperationError::NoRoom { level: a.level() });
+        }
         let mut out = a.clone();
         out.inner_mut().add_assign(&public.encrypt_zero(a.level(), rng));
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);

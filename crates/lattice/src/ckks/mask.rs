@@ -30,9 +30,9 @@ impl Plaintext {
 
     /// The mask of a seed over `level` data primes, with uniform coefficients in
     /// `[-2^bits, 2^bits)`. It is the same polynomial for every number of primes. None if the level
-    /// does not exist.
+    /// does not exist, or the mask is wider than the modulus of all data primes.
     pub fn mask(parameters: &LatticeParameters, seed: &Seed, bits: u32, scale: &Scale, level: usize) -> Option<Self> {
-        if !(1..=parameters.data_primes()).contains(&level) {
+        if !(1..=parameters.data_primes()).contains(&level) || bits > Self::mask_bits(parameters, usize::MAX) + 1 {
             return None;
         }
         let ring = parameters.ring();
@@ -103,7 +103,8 @@ mod tests {
             let seen = Decryptor::new(&secret, &encoder).unwrap().plaintext(&masked).unwrap();
             let again = seen.lift(to).unwrap().encrypt_seeded(&secret, &mut rng).unwrap().expand();
             let mask = Plaintext::mask(&parameters, &seed, bits, &scale, to).unwrap();
-            let unmasked = evaluator.neg(&evaluator.add_plain(&evaluator.neg(&again), &mask).unwrap());
+            let unmasked =
+                evaluator.neg(&evaluator.add_plain(&evaluator.neg(&again).unwrap(), &mask).unwrap()).unwrap();
             let slots = Decryptor::new(&secret, &encoder).unwrap().decrypt(&unmasked).unwrap();
             for (found, expected) in slots.iter().zip(numbers) {
                 assert!((found - expected).abs() < 1e-4, "{from} {to}: {found}");

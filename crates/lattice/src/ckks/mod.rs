@@ -77,7 +77,8 @@ mod tests;
 
 pub use check::LinearCheck;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
-pub use embedding::{Complex, Embedding};
+pub use embedding::Complex;
+pub(crate) use embedding::Embedding;
 pub use encode::{EncodeError, Encoder, Plaintext};
 pub use error::OperationError;
 pub use evaluator::Evaluator;

@@ -343,7 +343,7 @@ impl Powers<'_> {
         }
         // -i (i a + b) = a - i b
         let turned = self.evaluator.add_constant(&self.evaluator.times_i(&sum)?, -value.im)?;
-        Ok(self.evaluator.neg(&self.evaluator.times_i(&turned)?))
+        self.evaluator.neg(&self.evaluator.times_i(&turned)?)
     }
 
     /// `p` at this level and scale, from elements of this level; in three parts if there are

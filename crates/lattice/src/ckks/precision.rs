@@ -290,10 +290,7 @@ impl Estimator {
         }
     }
 
-    /// A rescaled ciphertext.
-    ///
-    /// # Panics
-    /// If only one prime is left.
+    /// A rescaled ciphertext. Where the level has no prime to divide by, its error is infinite.
     pub fn rescale(&self, a: &Estimate) -> Estimate {
         self.rescale_parts(a, 2)
     }
@@ -301,8 +298,11 @@ impl Estimator {
     /// A rescaled ciphertext of this many parts: each is rounded, and the last one counts times a
     /// power of the secret.
     pub(super) fn rescale_parts(&self, a: &Estimate, parts: usize) -> Estimate {
-        assert!(a.level >= 2, "the last prime stays");
-        let prime = self.parameters.ring().data_primes()[a.level - 1].modulus().value();
+        let last = a.level.checked_sub(1).filter(|last| *last > 0);
+        let Some(prime) = last.and_then(|last| self.parameters.ring().data_primes().get(last)) else {
+            return Estimate { noise: f64::INFINITY, ..*a };
+        };
+        let prime = prime.modulus().value();
         let divided = Estimate { scale: a.scale / prime as f64, level: a.level - 1, ..*a };
         let powers: f64 = (0..parts as i32).map(|power| self.secret().powi(power)).sum();
         self.plus(&divided, self.rounding() * powers)
@@ -338,15 +338,12 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Compares slots with the expected ones. Errors are infinite if no slot is expected, or if a
-    /// slot is NaN.
-    ///
-    /// # Panics
-    /// If more numbers are expected than found.
+    /// Compares slots with the expected ones. Errors are infinite if no slot is expected, if a slot
+    /// is NaN, and where a number is expected and none was found.
     pub fn of(found: &[f64], expected: &[f64]) -> Self {
-        assert!(found.len() >= expected.len(), "a slot for each expected number");
-        let error = |(a, b): (&f64, &f64)| if a.is_nan() { f64::INFINITY } else { (a - b).abs() };
-        let mut errors: Vec<f64> = found.iter().zip(expected).map(error).collect();
+        let found = found.iter().copied().chain(std::iter::repeat(f64::NAN));
+        let error = |(a, b): (f64, &f64)| if a.is_nan() { f64::INFINITY } else { (a - b).abs() };
+        let mut errors: Vec<f64> = found.zip(expected).map(error).collect();
         errors.sort_by(f64::total_cmp);
         let at = |place: usize| errors.get(place).copied().unwrap_or(f64::INFINITY);
         Self { max: at(errors.len().wrapping_sub(1)), median: at(errors.len() / 2) }
@@ -385,6 +382,8 @@ mod tests {
         let precision = Precision::of(&[0.0, f64::NAN, 1.0], &[0.0, 0.0]);
         assert_eq!((precision.max(), precision.least_bits()), (f64::INFINITY, f64::NEG_INFINITY));
         assert_eq!(Precision::of(&[], &[]).max(), f64::INFINITY);
+        let missing = Precision::of(&[1.0, 2.0], &[1.0, 2.0, 3.0]);
+        assert_eq!((missing.max(), missing.median()), (f64::INFINITY, 0.0));
         assert_eq!(Precision::of(&[1.0], &[1.0]).least_bits(), f64::INFINITY);
     }
 
@@ -563,7 +562,7 @@ mod tests {
             }
             11 => {
                 let matrix = crate::ring::WeightMatrix::new(2, &[300, -700]).unwrap();
-                let sums = evaluator.weighted_sums(&matrix, 9, &[c, &evaluator.neg(c)])?;
+                let sums = evaluator.weighted_sums(&matrix, 9, &[c, &evaluator.neg(c)?])?;
                 (sums.into_iter().next().unwrap(), map(&|x| 1_000.0 / 512.0 * x))
             }
             _ if low => return Ok(None),

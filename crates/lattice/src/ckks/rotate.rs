@@ -62,6 +62,7 @@ impl Evaluator {
     /// for the step.
     pub fn rotate(&self, a: &Ciphertext, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
         self.check_keys(a, keys)?;
+        check_two_parts(a)?;
         match keys.step(step) {
             0 => Ok(a.clone()),
             step => self.apply(a, keys.rotation(step, a.level())?),

@@ -13,6 +13,7 @@
 //! machines.
 
 use crate::params::LatticeParameters;
+use crate::ring::MAX_PRIMES;
 use std::fmt;
 
 /// Exponents are below this in absolute value. Tens of squarings without a correction of the scale
@@ -46,8 +47,10 @@ impl Scale {
         Self { log2: i64::from(log2), primes: Vec::new() }
     }
 
-    /// The data prime of this number, from 0.
+    /// The data prime of this number, from 0. No parameters have a number above the limit of all
+    /// parameters, and a scale with one is a scale of other parameters.
     pub fn prime(index: usize) -> Self {
+        let index = index.min(MAX_PRIMES);
         let mut primes = vec![0; index + 1];
         primes[index] = 1;
         Self { log2: 0, primes }

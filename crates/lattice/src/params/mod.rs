@@ -141,6 +141,14 @@ pub enum LatticeError {
         /// The modulus given.
         found: u64,
     },
+    /// A ring that is too small for the sparse secret of a refresh.
+    #[error("expected a degree of at least {least} for a refresh, found {found}")]
+    Sparse {
+        /// The least degree.
+        least: usize,
+        /// The degree given.
+        found: usize,
+    },
     /// No special prime, although the server needs keys.
     #[error("expected parameters with a special prime, found none")]
     NoSpecialPrime,

@@ -122,6 +122,9 @@ impl Sizes {
     /// if no number of digits is, or there are too few primes of a size.
     pub fn fit(degree: usize, data: Vec<u32>, plaintext_modulus: Option<u64>) -> Option<Self> {
         let most = Security::Bits128.max_log_qp(degree)?;
+        if data.len() > MAX_PRIMES || !data.iter().all(|bits| (1..=MAX_BITS).contains(bits)) {
+            return None;
+        }
         let (count, sum) = (data.len(), data.iter().sum::<u32>());
         let special = |digits: usize, spare: u32| {
             let widest = data.chunks(count.div_ceil(digits)).map(|digit| digit.iter().sum::<u32>()).max().unwrap_or(0);
@@ -205,6 +208,14 @@ mod tests {
             assert_eq!(read, Sizes::from(set));
             assert!(read.parameters().unwrap() == set.parameters().unwrap(), "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_that_no_prime_has_fit_nothing() {
+        for data in [vec![0], vec![0; 3], vec![40, 0], vec![u32::MAX; 3], vec![MAX_BITS + 1], vec![40; 1000]] {
+            assert_eq!(Sizes::fit(1 << 14, data.clone(), None), None, "{data:?}");
+        }
+        assert!(Sizes::fit(1 << 14, vec![40; 3], None).is_some());
     }
 
     #[test]

@@ -415,7 +415,7 @@ impl Refresh {
             // a quarter of exp(2πit), and its conjugate
             let quarter = self.exponential(&real, &Scale::prime(0), evaluation)?;
             let half = self.evaluator.add(&quarter, &self.evaluator.conjugate(&quarter, evaluation)?)?;
-            return self.evaluator.add_constant(&self.evaluator.neg(&half), 0.5);
+            return self.evaluator.add_constant(&self.evaluator.neg(&half)?, 0.5);
         }
         let mut result = self.exponential(&real, scale, evaluation)?;
         let mut mirrored = result.clone();

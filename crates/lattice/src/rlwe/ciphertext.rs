@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Two elements, or three after a product, over the first data primes; the phase is
 /// `c_0 + c_1 s + c_2 s²`.
 #[derive(Clone)]
-pub struct Ciphertext {
+pub(crate) struct Ciphertext {
     parameters: LatticeParameters,
     key: Option<KeyId>,
     parts: Vec<Poly<Eval>>,
@@ -25,7 +25,7 @@ impl Ciphertext {
     }
 
     /// The identity of the secret key, if it is known.
-    pub fn key(&self) -> Option<KeyId> {
+    pub(crate) fn key(&self) -> Option<KeyId> {
         self.key
     }
 
@@ -35,7 +35,7 @@ impl Ciphertext {
     }
 
     /// The parameters.
-    pub fn parameters(&self) -> &LatticeParameters {
+    pub(crate) fn parameters(&self) -> &LatticeParameters {
         &self.parameters
     }
 
@@ -48,17 +48,17 @@ impl Ciphertext {
     }
 
     /// Data primes left.
-    pub fn level(&self) -> usize {
+    pub(crate) fn level(&self) -> usize {
         self.parts[0].basis().data()
     }
 
     /// Is this a product whose third part has not been switched?
-    pub fn needs_relinearization(&self) -> bool {
+    pub(crate) fn needs_relinearization(&self) -> bool {
         self.parts.len() > 2
     }
 
     /// Bytes of its parts in memory.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.parts.iter().map(Poly::memory).sum()
     }
 
@@ -67,7 +67,7 @@ impl Ciphertext {
     /// # Panics
     /// If their levels or parameters differ.
     #[must_use]
-    pub fn sum(&self, other: &Self) -> Self {
+    pub(crate) fn sum(&self, other: &Self) -> Self {
         let both = self.parts.iter().zip(&other.parts).map(|(a, b)| a.sum(b));
         let longer = if self.parts.len() < other.parts.len() { other } else { self };
         let rest = longer.parts.iter().skip(self.parts.len().min(other.parts.len())).cloned();
@@ -78,7 +78,7 @@ impl Ciphertext {
     ///
     /// # Panics
     /// If their levels or parameters differ.
-    pub fn add_assign(&mut self, other: &Self) {
+    pub(crate) fn add_assign(&mut self, other: &Self) {
         self.join(other);
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.add_assign(other);
@@ -90,7 +90,7 @@ impl Ciphertext {
     ///
     /// # Panics
     /// If their levels or parameters differ.
-    pub fn sub_assign(&mut self, other: &Self) {
+    pub(crate) fn sub_assign(&mut self, other: &Self) {
         self.join(other);
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.sub_assign(other);
@@ -103,12 +103,12 @@ impl Ciphertext {
     }
 
     /// `self = -self`.
-    pub fn neg_assign(&mut self) {
+    pub(crate) fn neg_assign(&mut self) {
         self.parts.iter_mut().for_each(Poly::neg_assign);
     }
 
     /// Multiplies the phase by an integer.
-    pub fn scale_assign(&mut self, scalar: i64) {
+    pub(crate) fn scale_assign(&mut self, scalar: i64) {
         self.parts.iter_mut().for_each(|part| part.scale_assign(scalar));
     }
 
@@ -179,7 +179,7 @@ impl Ciphertext {
     ///
     /// # Panics
     /// If either has three already, or their levels differ.
-    pub fn tensor(&self, other: &Self) -> Self {
+    pub(crate) fn tensor(&self, other: &Self) -> Self {
         let ([a0, a1], [b0, b1]) = (&self.parts[..], &other.parts[..]) else {
             panic!("a product of products that were not relinearised")
         };
@@ -188,7 +188,7 @@ impl Ciphertext {
 
     /// Can everybody read it? No part is multiplied by the secret, as in `x - x` or `0 x`: the
     /// first part is the message, with its error.
-    pub fn is_transparent(&self) -> bool {
+    pub(crate) fn is_transparent(&self) -> bool {
         let zero = |part: &Poly<Eval>| (0..part.basis().rows()).all(|row| part.row(row).iter().all(|x| *x == 0));
         self.parts[1..].iter().all(zero)
     }
@@ -197,7 +197,7 @@ impl Ciphertext {
     ///
     /// # Panics
     /// Unless `level` is from 1 to the present one.
-    pub fn truncate(&mut self, level: usize) {
+    pub(crate) fn truncate(&mut self, level: usize) {
         let basis = self.parameters.ring().basis(level);
         self.parts.iter_mut().for_each(|part| part.truncate(basis));
     }
@@ -205,7 +205,7 @@ impl Ciphertext {
 
 /// A ciphertext made with the secret: its first part, and the seed of its second.
 #[derive(Clone)]
-pub struct SeededCiphertext {
+pub(crate) struct SeededCiphertext {
     parameters: LatticeParameters,
     key: Option<KeyId>,
     pub(crate) body: Poly<Eval>,
@@ -218,17 +218,17 @@ impl SeededCiphertext {
     }
 
     /// The identity of the secret key, if it is known.
-    pub fn key(&self) -> Option<KeyId> {
+    pub(crate) fn key(&self) -> Option<KeyId> {
         self.key
     }
 
     /// The parameters.
-    pub fn parameters(&self) -> &LatticeParameters {
+    pub(crate) fn parameters(&self) -> &LatticeParameters {
         &self.parameters
     }
 
     /// Data primes.
-    pub fn level(&self) -> usize {
+    pub(crate) fn level(&self) -> usize {
         self.body.basis().data()
     }
 
@@ -241,7 +241,7 @@ impl SeededCiphertext {
     }
 
     /// Draws the second half from the seed.
-    pub fn expand(&self) -> Ciphertext {
+    pub(crate) fn expand(&self) -> Ciphertext {
         let a = uniform(self.parameters.ring(), self.body.basis(), &self.seed, 0);
         Ciphertext::new(&self.parameters, self.key, vec![self.body.clone(), a])
     }

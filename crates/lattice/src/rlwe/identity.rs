@@ -26,7 +26,7 @@ use std::num::NonZeroU64;
 /// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
 /// let mut encrypt = |number| {
 ///     let secret = SecretKey::generate(&parameters, &mut rng);
-///     let ciphertext = Decryptor::new(&secret)?.encrypt(&encoder.encode(&[number])?, 1, &mut rng)?;
+///     let ciphertext = encoder.encode(&[number])?.encrypt_seeded(&secret, 1, &mut rng)?;
 ///     Ok::<_, Box<dyn std::error::Error>>(ciphertext.expand())
 /// };
 /// let sum = evaluator.add(&encrypt(3)?, &encrypt(4)?);

@@ -18,8 +18,8 @@ use zeroize::{Zeroize, Zeroizing};
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let public = PublicKey::generate(&secret, &mut rng);
-/// // nothing but an error: a few bits of 71
-/// assert!(secret.noise(&public.encrypt_zero(2, &mut rng)).log2() < 12.0);
+/// // both have the eight bytes by which objects of two keys are told apart
+/// assert_eq!(secret.id(), public.id());
 /// # Ok::<(), tobari_lattice::params::LatticeError>(())
 /// ```
 ///
@@ -104,7 +104,7 @@ impl SecretKey {
     ///
     /// # Panics
     /// If there are fewer.
-    pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
+    pub(crate) fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let ring = self.parameters.ring();
         let a = uniform(ring, ring.basis(data), &seed, 0);
@@ -129,7 +129,7 @@ impl SecretKey {
     ///
     /// # Panics
     /// If the ciphertext is of other parameters.
-    pub fn phase(&self, ciphertext: &Ciphertext) -> Zeroizing<Poly<Coeff>> {
+    pub(crate) fn phase(&self, ciphertext: &Ciphertext) -> Zeroizing<Poly<Coeff>> {
         // moved, so that no copy is left
         let mut values = self.phase_values(ciphertext);
         let empty = Poly::zero(values.ring(), values.ring().basis(1));
@@ -211,7 +211,7 @@ impl PublicKey {
     ///
     /// # Panics
     /// If there are fewer.
-    pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> Ciphertext {
+    pub(crate) fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> Ciphertext {
         let secret = Seed::random(rng);
         let ring = self.parameters.ring();
         let basis = ring.basis(data);

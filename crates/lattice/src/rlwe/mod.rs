@@ -13,15 +13,15 @@
 //! so the accumulated error is a multiple of `f`. The phase of a sum is the sum of the phases. The
 //! phase of a product is the product of the phases, but has a third part:
 //! `(c_0 d_0, c_0 d_1 + c_1 d_0, c_1 d_1)` has the phase `c_0 d_0 + … + c_1 d_1 s²`. Parts beyond
-//! the second are switched back to `s` ([`KeySwitcher`]).
+//! the second are switched back to `s`.
 //!
 //! | object | is |
 //! |---|---|
 //! | [`SecretKey`] | `s`, from a seed of 32 bytes |
 //! | [`PublicKey`] | `(b, a)` with `b = -a s + f e`, `a` from a seed: half of it is 32 bytes |
-//! | [`Ciphertext`] | two or three elements of the same level |
-//! | [`SeededCiphertext`] | one made with the secret: `c_1` is 32 bytes |
-//! | [`EvaluationKey`] | lets anybody turn a multiple of `s'` into one of `s`: [`KeySwitcher`] |
+//! | ciphertext | two or three elements of the same level |
+//! | seeded ciphertext | one made with the secret: `c_1` is 32 bytes |
+//! | [`EvaluationKey`] | lets anybody turn a multiple of `s'` into one of `s` |
 //! | [`KeyId`] | eight random bytes in all objects of a key, so that two keys do not mix |
 //!
 //! # Security
@@ -43,15 +43,15 @@ pub(crate) mod raise;
 mod rotated;
 mod switch;
 
-pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub(crate) use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, found_key, purpose, rotation};
 pub use flood::flood_distance;
 pub use identity::{KeyId, OtherKey};
 pub use keys::{PublicKey, SecretKey};
 pub(crate) use linear::{Diagonals, LinearMap, Schedule};
-pub use noise::Noise;
 pub(crate) use rotated::Turned;
-pub use switch::{Digits, EvaluationKey, KeySwitcher};
+pub use switch::EvaluationKey;
+pub(crate) use switch::{Digits, KeySwitcher};
 
 #[cfg(test)]
 pub(crate) mod known_answers;

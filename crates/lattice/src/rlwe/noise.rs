@@ -5,13 +5,13 @@ use crate::ring::{Coeff, Poly, Reconstruction};
 
 /// The largest coefficient of a phase, in absolute value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Noise {
+pub(crate) struct Noise {
     log2: f64,
 }
 
 impl Noise {
     /// Its logarithm; minus infinity for zero.
-    pub fn log2(self) -> f64 {
+    pub(crate) fn log2(self) -> f64 {
         self.log2
     }
 }
@@ -21,7 +21,7 @@ impl SecretKey {
     ///
     /// # Panics
     /// If the ciphertext is of other parameters.
-    pub fn noise(&self, ciphertext: &Ciphertext) -> Noise {
+    pub(crate) fn noise(&self, ciphertext: &Ciphertext) -> Noise {
         Noise { log2: log2_norm(&self.phase(ciphertext)) }
     }
 }

@@ -47,7 +47,10 @@ pub(crate) struct RaiseKeys {
 
 /// The parameters of the key to the sparse secret: the first data prime and the first special one.
 pub(crate) fn narrow(parameters: &LatticeParameters) -> Result<LatticeParameters, LatticeError> {
-    let ring = parameters.ring();
+    let (ring, least) = (parameters.ring(), 2 * WEIGHT);
+    if parameters.degree() < least {
+        return Err(LatticeError::Sparse { least, found: parameters.degree() });
+    }
     let [Some(data), Some(special)] = [ring.data_primes().first(), ring.special_primes().first()] else {
         return Err(LatticeError::NoSpecialPrime);
     };

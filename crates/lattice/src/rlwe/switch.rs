@@ -239,7 +239,7 @@ fn groups(parameters: &LatticeParameters, level: usize) -> usize {
 /// Switches keys; holds the tables of every level used so far.
 ///
 /// It holds no secret; the server has one.
-pub struct KeySwitcher {
+pub(crate) struct KeySwitcher {
     parameters: LatticeParameters,
     levels: Vec<OnceLock<Level>>,
 }
@@ -255,11 +255,11 @@ struct Level {
 }
 
 /// An element cut into digits, each over the data primes of its level and the special ones.
-pub struct Digits(Vec<Poly<Eval>>);
+pub(crate) struct Digits(Vec<Poly<Eval>>);
 
 impl Digits {
     /// Bytes of them in memory.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.0.iter().map(Poly::memory).sum()
     }
 
@@ -275,13 +275,13 @@ impl Digits {
 
 impl KeySwitcher {
     /// A key switcher for these parameters. Without a special prime there are no keys.
-    pub fn new(parameters: &LatticeParameters) -> Self {
+    pub(crate) fn new(parameters: &LatticeParameters) -> Self {
         let levels = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
         Self { parameters: parameters.clone(), levels }
     }
 
     /// The parameters.
-    pub fn parameters(&self) -> &LatticeParameters {
+    pub(crate) fn parameters(&self) -> &LatticeParameters {
         &self.parameters
     }
 
@@ -306,7 +306,7 @@ impl KeySwitcher {
     ///
     /// # Panics
     /// If it is of other parameters, or has special primes.
-    pub fn digits(&self, element: &Poly<Eval>) -> Digits {
+    pub(crate) fn digits(&self, element: &Poly<Eval>) -> Digits {
         let cut = Cut::new(self, element);
         let (ring, rows) = (self.parameters.ring(), cut.basis.rows());
         let mut digits: Vec<_> = cut.level.lifts.iter().map(|_| Poly::any(ring, cut.basis)).collect();
@@ -388,7 +388,7 @@ impl KeySwitcher {
     ///
     /// # Panics
     /// If the key is of other parameters, or of a lower level.
-    pub fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
+    pub(crate) fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
         self.product_once(element, key).map(|part| self.divide(&part))
     }
 

@@ -162,7 +162,7 @@ mod tests {
             let holder = Decryptor::new(&secret).unwrap();
             let values: Vec<i64> = (0..encoder.slots() as i64).map(|i| i * 37 % 4_001 - 2_000).collect();
             let message = encoder.encode(&values).unwrap();
-            let fresh = holder.encrypt(&message, parameters.data_primes(), &mut rng(3)).unwrap().expand();
+            let fresh = message.encrypt_seeded(holder.key(), parameters.data_primes(), &mut rng(3)).unwrap().expand();
             let modulus: f64 =
                 parameters.ring().data_primes().iter().map(|prime| (prime.modulus().value() as f64).log2()).sum();
             let flood = modulus + (0.25 - sizes.share()).log2() - (sizes.t.value() as f64).log2();
@@ -171,7 +171,7 @@ mod tests {
             let bytes = encode_rounded(&sent).unwrap();
             let read = decode_rounded(&bytes, &parameters).unwrap();
             assert_eq!(encode_rounded(&read).unwrap(), bytes, "one byte string");
-            assert_eq!(encoder.decode(&holder.decrypt_measured(&read).unwrap()), values, "{name}");
+            assert_eq!(encoder.decode(&holder.decrypt_measured(&read).unwrap()).unwrap(), values, "{name}");
             let whole = super::super::encode_ciphertext(&sent).unwrap().len();
             assert!(10 * bytes.len() < 8 * whole, "{name}: {} of {whole}", bytes.len());
             // damage in the highest bits is noise, and fewer or more bytes are refused
@@ -201,7 +201,8 @@ mod tests {
         let message = Encoder::new(&parameters).unwrap().encode(&[5; 9]).unwrap();
         let mut worst: f64 = 0.0;
         for seed in 0..20 {
-            let fresh = holder.encrypt(&message, parameters.data_primes(), &mut rng(seed)).unwrap().expand();
+            let fresh =
+                message.encrypt_seeded(holder.key(), parameters.data_primes(), &mut rng(seed)).unwrap().expand();
             let sent = evaluator.to_level(&fresh, 1).unwrap();
             let bytes = encode_rounded(&sent).unwrap();
             let read = decode_rounded(&bytes, &parameters).unwrap();

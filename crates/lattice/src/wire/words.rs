@@ -29,8 +29,9 @@ pub fn ciphertext_bytes(parameters: &LatticeParameters, level: usize, parts: usi
     ciphertext_head(parameters) + WORD * parts * level * parameters.degree()
 }
 
-/// Bytes of a key for `level` data primes.
+/// Bytes of a key for `level` data primes; for a level that does not exist, of the nearest one.
 pub fn key_bytes(parameters: &LatticeParameters, level: usize) -> usize {
+    let level = level.clamp(1, parameters.data_primes());
     key_head(parameters) + WORD * EvaluationKey::words_at(parameters, level)
 }
 

@@ -51,12 +51,12 @@ impl Exact {
 
     fn encrypt(&self, number: i64) -> bgv::Ciphertext {
         let plaintext = bgv::Encoder::new(&integers()).unwrap().encode(&[number; 64]).unwrap();
-        bgv::Decryptor::new(&self.secret).unwrap().encrypt(&plaintext, 5, &mut rng(8)).unwrap().expand()
+        plaintext.encrypt_seeded(&self.secret, 5, &mut rng(8)).unwrap().expand()
     }
 
     fn decrypt(&self, ciphertext: &bgv::Ciphertext) -> i64 {
         let message = bgv::Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap();
-        bgv::Encoder::new(&integers()).unwrap().decode(&message)[0]
+        bgv::Encoder::new(&integers()).unwrap().decode(&message).unwrap()[0]
     }
 }
 
@@ -114,7 +114,7 @@ fn every_operation_of_bgv_refuses_two_keys() {
     let (parameters, encoder) = (integers(), bgv::Encoder::new(&integers()).unwrap());
     let evaluator = bgv::Evaluator::new(&parameters).unwrap();
     let [x, y] = [&a, &b].map(|one| one.encrypt(3));
-    let product = evaluator.mul_lazy(&x, &x).unwrap();
+    let product = evaluator.tensor(&x, &x).unwrap();
     let low = evaluator.to_level(&y, 3).unwrap();
     let other_factor = evaluator.to_level(&y, 4).unwrap();
     let plain = encoder.encode(&[2; 64]).unwrap();
@@ -150,7 +150,7 @@ fn every_operation_of_bgv_refuses_two_keys() {
         ("sub", evaluator.sub(&x, &y)),
         ("mul", evaluator.mul(&x, &y, &a.keys)),
         ("mul with the other's keys", evaluator.mul(&x, &x, &b.keys)),
-        ("mul_lazy", evaluator.mul_lazy(&x, &y)),
+        ("tensor", evaluator.tensor(&x, &y)),
         ("mul_mod_switch", evaluator.mul_mod_switch(&x, &y, &a.keys)),
         ("relinearize", evaluator.relinearize(&product, &b.keys)),
         ("relinearize_mod_switch", evaluator.relinearize_mod_switch(&product, &b.keys)),
@@ -317,8 +317,7 @@ fn an_identity_outlives_operations_bytes_and_restarts() {
         let owner = (rng.next_u32() % 4) as usize;
         let number = i64::from(rng.next_u32() % 5) - 2;
         let message = encoder.encode(&[number; 64]).unwrap();
-        let encryptor = bgv::Encryptor::new(&server[owner].public).unwrap();
-        let first = encryptor.encrypt(&message, 5, &mut rng).unwrap();
+        let first = message.encrypt(&server[owner].public, 5, &mut rng).unwrap();
         let (mut x, mut expected, mut good) = (first.clone(), number, true);
         for _ in 0..3 {
             // now and then, the keys or the ciphertext of somebody else

@@ -2,7 +2,7 @@
 //! their reason.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-use tobari_lattice::bgv::{self, Decryptor, Encryptor, Evaluator, Plaintext};
+use tobari_lattice::bgv::{self, Decryptor, Evaluator, Plaintext};
 use tobari_lattice::ckks::{self, Scale};
 use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext as Scheme};
 use tobari_lattice::ring::{Modulus, Seed};
@@ -62,11 +62,11 @@ fn objects_of(parameters: LatticeParameters, id: Option<KeyId>) -> Objects {
     let keys =
         keys.with_rotation(&secret, 1, levels - 1, &mut rng(4)).unwrap().with_swap(&secret, 1, &mut rng(5)).unwrap();
     let message = Plaintext::from_coefficients(&parameters, &[3, -4, 5]).unwrap();
-    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, levels, &mut rng(6)).unwrap();
-    let other = Encryptor::new(&public).unwrap().encrypt(&message, levels, &mut rng(7)).unwrap();
+    let fresh = message.encrypt_seeded(&secret, levels, &mut rng(6)).unwrap();
+    let other = message.encrypt(&public, levels, &mut rng(7)).unwrap();
     let evaluator = Evaluator::new(&parameters).unwrap();
     let other = evaluator.to_level(&other, levels - 1).unwrap();
-    let product = evaluator.mul_lazy(&fresh.expand(), &other).unwrap();
+    let product = evaluator.tensor(&fresh.expand(), &other).unwrap();
     Objects { parameters, secret, public, keys, fresh, product }
 }
 
@@ -536,7 +536,7 @@ fn objects_of_search() -> Vec<(&'static str, usize, usize)> {
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let message = Plaintext::from_coefficients(&parameters, &[1]).unwrap();
-    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, 2, &mut rng(3)).unwrap();
+    let fresh = message.encrypt_seeded(&secret, 2, &mut rng(3)).unwrap();
     vec![
         ("public key", wire::encode_ring_public_key(&public).len(), 1),
         ("seeded ciphertext", wire::encode_seeded_ciphertext(&fresh).len(), 1),

@@ -42,7 +42,7 @@ impl Matrix {
         let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
         let vector = |i| {
             let slots = encoder.encode(&self.numbers(0, i))?;
-            Ok(holder.encrypt(&slots, data, &mut generator(4, i))?.expand())
+            Ok(slots.encrypt_seeded(holder.key(), data, &mut generator(4, i))?.expand())
         };
         let diagonal = |k| PreparedPlaintext::new(&self.parameters, &encoder.encode(&self.numbers(1, k))?, data);
         let rotation = |steps: usize| {
@@ -79,7 +79,7 @@ fn compute(evaluator: &Evaluator, inputs: &Inputs) -> Result<Option<Ciphertext>,
         let y = evaluator.to_level(&y, y.level() - 1)?;
         let square = evaluator.mul_mod_switch(&y, &y, &inputs.relinearization)?;
         let mut value = evaluator.mul_mod_switch(&square, &y, &inputs.relinearization)?;
-        let thrice = evaluator.to_level(&evaluator.mul_scalar(&y, 3)?, value.level())?;
+        let thrice = evaluator.to_level(&evaluator.mul_integer(&y, 3)?, value.level())?;
         evaluator.add_assign(&mut value, &thrice)?;
         match &mut sum {
             None => sum = Some(value),

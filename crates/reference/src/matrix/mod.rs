@@ -60,7 +60,8 @@ impl Matrix {
                     Decryptor::new(&self.secret).map_err(|error| text(&error))?,
                 );
                 let slots = encoder.encode(&self.numbers(0, i)).map_err(|error| text(&error))?;
-                let vector = holder.encrypt(&slots, data, &mut generator(4, i)).map_err(|error| text(&error))?;
+                let vector =
+                    slots.encrypt_seeded(holder.key(), data, &mut generator(4, i)).map_err(|error| text(&error))?;
                 self.engine.ciphertext(vector.expand()).map_err(|error| text(&error))
             }
             Source::Diagonal(k) => {
@@ -136,7 +137,7 @@ impl Work for Matrix {
             .first()
             .and_then(|output| output.as_ciphertext())
             .ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
-        let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found)?);
+        let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found)?)?;
         let clear =
             ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: self.parameters.degree() / 2 };
         let vectors = |what: u64, count: usize| -> Result<Vec<_>, Failure> {

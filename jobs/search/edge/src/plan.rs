@@ -203,7 +203,7 @@ impl Work for Pbwt {
         let (primes, level) = (self.parameters.data_primes(), self.engine.top_level());
         let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
         let slots = client::slots(&self.layout, 0, true)?;
-        let vector = holder.encrypt(&encoder.encode(&slots)?, primes, &mut generator(16, 0))?.expand();
+        let vector = encoder.encode(&slots)?.encrypt_seeded(holder.key(), primes, &mut generator(16, 0))?.expand();
         // keys at the whole set's level, although a shorter pattern begins at a lower one
         let rng = &mut generator(16, 1);
         let none = || tobari_lattice::bgv::EvaluationKeys::new(&self.parameters);

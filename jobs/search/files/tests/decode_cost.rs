@@ -7,7 +7,7 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Instant;
-use tobari_lattice::bgv::{self, Decryptor};
+use tobari_lattice::bgv;
 use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::ring::{Modulus, Seed, primes_below};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
@@ -94,7 +94,7 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
         let bytes = wire::encode_ring_public_key(&public);
         check("public key", &bytes, &parameters, |bytes, of| drop(wire::decode_ring_public_key(bytes, of).unwrap()));
         for level in 1..=2 {
-            let seeded = Decryptor::new(&secret).unwrap().encrypt(&message, level, &mut rng).unwrap();
+            let seeded = message.encrypt_seeded(&secret, level, &mut rng).unwrap();
             let bytes = wire::encode_seeded_ciphertext(&seeded);
             check("seeded ciphertext", &bytes, &parameters, |bytes, of| {
                 drop(wire::decode_seeded_ciphertext(bytes, of).unwrap());

@@ -110,7 +110,7 @@ impl<'a> Asker<'a> {
             } else {
                 Plaintext::from_coefficients(self.parameters, &[numbers[0][limb] as i64])?
             };
-            Ok(self.holder.encrypt(&plain, self.parameters.data_primes(), rng)?)
+            Ok(plain.encrypt_seeded(self.holder.key(), self.parameters.data_primes(), rng)?)
         };
         all.map(&mut one).collect()
     }
@@ -128,7 +128,7 @@ impl<'a> Asker<'a> {
         let mut matches: Vec<Option<Option<u64>>> = vec![None; layout.groups()];
         for (block, answer) in answer.iter().enumerate() {
             let open =
-                |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(part)?));
+                |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(part)?)?);
             let equal = answer.equal.iter().map(open).collect::<Result<Vec<_>, _>>()?;
             let counts = answer.count.as_ref().map(open).transpose()?;
             for slot in (0..layout.slots()).filter(|slot| equal.iter().all(|limb| limb[*slot] == 0)) {

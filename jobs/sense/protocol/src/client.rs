@@ -57,7 +57,7 @@ impl Cohort {
     pub fn encrypt(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<Vec<SeededCiphertext>, EncodeError> {
         let (encoder, holder) = (Encoder::new(secret.parameters())?, Decryptor::new(secret)?);
         let level = secret.parameters().data_primes();
-        self.secrets.iter().map(|slots| holder.encrypt(&encoder.encode(slots)?, level, rng)).collect()
+        self.secrets.iter().map(|slots| encoder.encode(slots)?.encrypt_seeded(holder.key(), level, rng)).collect()
     }
 }
 
@@ -82,7 +82,8 @@ fn decrypted(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i6
     let holder = Decryptor::new(secret).map_err(|_| Withheld)?;
     let encoder = Encoder::new(parameters).map_err(|_| Withheld)?;
     // the server sends no result whose bound passes a quarter of the modulus
-    Ok(Zeroizing::new(encoder.decode(&holder.decrypt_measured(result).map_err(|_| Withheld)?)))
+    let message = holder.decrypt_measured(result).map_err(|_| Withheld)?;
+    encoder.decode(&message).map(Zeroizing::new).map_err(|_| Withheld)
 }
 
 /// Decrypts and checks the sums of an output of a linear plan.

@@ -128,7 +128,7 @@ mod tests {
     use chacha20::rand_core::SeedableRng;
     use std::sync::Arc;
     use tobari_engine::BgvValue;
-    use tobari_lattice::bgv::{Decryptor, Encryptor, EvaluationKeys, Evaluator};
+    use tobari_lattice::bgv::{Decryptor, EvaluationKeys, Evaluator};
     use tobari_lattice::ring::Seed;
     use tobari_lattice::rlwe::{PublicKey, SecretKey};
     use tobari_plan::check::Requirements;
@@ -146,15 +146,15 @@ mod tests {
         let keys =
             EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, PRODUCTS + 1, &mut rng).unwrap();
         let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
-        let (holder, device) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
+        let holder = Decryptor::new(&secret).unwrap();
         let readings: [u8; READINGS] = std::array::from_fn(|i| (i * 37 + 255) as u8);
-        let mut value = device.encrypt(&packed(&encoder, &readings).unwrap(), PRODUCTS + 1, &mut rng).unwrap();
+        let mut value = packed(&encoder, &readings).unwrap().encrypt(&public, PRODUCTS + 1, &mut rng).unwrap();
         for power in [1u32, 2, 4, 8] {
             if power > 1 {
                 value = evaluator.mul_mod_switch(&value, &value, &keys).unwrap();
             }
             assert!(value.noise_budget() > 0.0, "power {power}");
-            let found = encoder.decode(&holder.decrypt(&value).unwrap());
+            let found = encoder.decode(&holder.decrypt(&value).unwrap()).unwrap();
             for (found, reading) in found.iter().zip(readings) {
                 let expected = (0..power).fold(1, |product, _| product * i64::from(reading) % 65_537);
                 assert_eq!(found.rem_euclid(65_537), expected);
@@ -170,11 +170,10 @@ mod tests {
         let secret = SecretKey::from_seed(&parameters, Seed::random(rng));
         let public = PublicKey::generate(&secret, rng);
         let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-        let device = Encryptor::new(&public).unwrap();
         let engine = BgvEngine::new(&parameters, None, rng).unwrap();
         let mut inputs: Vec<Arc<BgvValue>> = messages
             .iter()
-            .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng).unwrap()).unwrap()))
+            .map(|message| Arc::new(engine.ciphertext(message.encrypt(&public, PRODUCTS + 1, rng).unwrap()).unwrap()))
             .collect();
         let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, PRODUCTS + 1, rng).unwrap();
         inputs.push(Arc::new(engine.key(keys).unwrap()));
@@ -193,7 +192,12 @@ mod tests {
         results.map(|result| {
             let ciphertext = result.as_ciphertext().unwrap();
             assert!(ciphertext.noise_budget() > 0.0);
-            encoder.decode(&holder.decrypt(ciphertext).unwrap()).iter().map(|slot| slot.rem_euclid(65_537)).collect()
+            encoder
+                .decode(&holder.decrypt(ciphertext).unwrap())
+                .unwrap()
+                .iter()
+                .map(|slot| slot.rem_euclid(65_537))
+                .collect()
         })
     }
 

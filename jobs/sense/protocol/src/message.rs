@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use chacha20::ChaCha20Rng;
     use chacha20::rand_core::SeedableRng;
-    use tobari_lattice::bgv::{Decryptor, Encoder};
+    use tobari_lattice::bgv::Encoder;
     use tobari_lattice::ring::Seed;
     use tobari_lattice::rlwe::SecretKey;
 
@@ -168,7 +168,7 @@ mod tests {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let plain = Encoder::new(&parameters).unwrap().encode(&[1, 2, 3]).unwrap();
-        let result = Decryptor::new(&secret).unwrap().encrypt(&plain, 2, &mut rng).unwrap().expand();
+        let result = plain.encrypt_seeded(&secret, 2, &mut rng).unwrap().expand();
         let tally = vec![Tally { number: 3, frames: 1, left_out: 0 }, Tally { number: 9, frames: 2, left_out: 7 }];
         let message = WindowResults { tally: tally.clone(), results: vec![result.clone(), result] };
         let bytes = encode(&message).unwrap();

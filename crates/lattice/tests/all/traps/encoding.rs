@@ -42,7 +42,7 @@ fn negative_slots_multiply_like_integers() {
         let found = s.decrypt(&product).unwrap();
         assert_eq!(found[..8], [-21, -35, 30_000, 0, 1, -32_761, 32_761, 0]);
     }
-    let found = s.decrypt(&s.evaluator.mul_scalar(&x, -3).unwrap()).unwrap();
+    let found = s.decrypt(&s.evaluator.mul_integer(&x, -3).unwrap()).unwrap();
     assert_eq!(found[..8], [9, -15, 450, 0, 3, -543, 543, 0]);
 }
 
@@ -184,7 +184,7 @@ fn all_coefficients_are_encoded_for_a_modulus_without_slots() {
     let secret = SecretKey::generate(&parameters, &mut rng(2));
     let holder = bgv::Decryptor::new(&secret).unwrap();
     for level in 1..=2 {
-        let x = holder.encrypt(&message, level, &mut rng(3)).unwrap().expand();
+        let x = message.encrypt_seeded(holder.key(), level, &mut rng(3)).unwrap().expand();
         assert_eq!(holder.decrypt(&x).unwrap().coefficients(), coefficients, "level {level}");
     }
     let more = bgv::Plaintext::from_coefficients(&parameters, &[1; 4097]).map(drop);

@@ -46,17 +46,32 @@ fn a_plaintext_serves_its_level_and_all_lower_levels() {
 /// `ibarrond/Pyfhel#269`: a sum failed with "parameter mismatch", although levels and scales were
 /// printed alike.
 #[test]
-fn ciphertexts_of_different_levels_are_refused_by_number_or_aligned() {
+fn ciphertexts_of_different_levels_are_aligned_or_refused_by_number() {
     let s = Ckks::toy(&[50, 40, 40]);
     let (a, b) = (numbers(3), numbers(4));
     let (x, y) = (s.encrypt(&a, 40, 3), s.encrypt(&b, 40, 2));
     assert_eq!(x.scale(), y.scale());
-    let refused = s.evaluator.add(&x, &y).map(drop);
+    for (left, right) in [(&x, &y), (&y, &x)] {
+        let sum = s.evaluator.add(left, right).unwrap();
+        assert_eq!((sum.level(), sum.scale()), (2, x.scale()));
+        s.assert_slots(&sum, &zip(&a, &b, |a, b| a + b), SMALL);
+        let product = s.evaluator.tensor(left, right).unwrap();
+        assert_eq!(product.level(), 2);
+        s.assert_slots(&product, &zip(&a, &b, |a, b| a * b), SMALL);
+        let mut sum = left.clone();
+        s.evaluator.add_assign(&mut sum, right).unwrap();
+        s.assert_slots(&sum, &zip(&a, &b, |a, b| a + b), SMALL);
+    }
+    s.assert_slots(&s.evaluator.sub(&x, &y).unwrap(), &zip(&a, &b, |a, b| a - b), SMALL);
+    s.assert_slots(&s.evaluator.sub(&y, &x).unwrap(), &zip(&a, &b, |a, b| b - a), SMALL);
+    // a plaintext of a lower level is not a ciphertext's matter
+    let low = s.encoder.encode(&b, y.scale(), 2).unwrap();
+    let refused = s.evaluator.add_plain(&x, &low).map(drop);
     assert_eq!(refused, Err(OperationError::Levels { left: 3, right: 2 }));
-    assert_eq!(refused.unwrap_err().to_string(), "expected ciphertexts of one level, found 3 and 2");
-    assert_eq!(s.evaluator.tensor(&y, &x).map(drop), Err(OperationError::Levels { left: 2, right: 3 }));
-    let sum = s.evaluator.add(&s.evaluator.to_level(&x, 2).unwrap(), &y).unwrap();
-    s.assert_slots(&sum, &zip(&a, &b, |a, b| a + b), SMALL);
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "expected one level, found 3 and 2: take the ciphertext to the lower one"
+    );
 
     let s = Bgv::toy(3);
     let (a, b) = (s.values(3), s.values(4));

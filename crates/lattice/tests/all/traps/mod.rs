@@ -14,6 +14,7 @@
 //! | homenc/HElib#125 | parameters |
 //! | homenc/HElib#148 | noise |
 //! | homenc/HElib#279 | noise |
+//! | homenc/HElib#284 | refresh |
 //! | homenc/HElib#285 | noise |
 //! | homenc/HElib#291 | encoding |
 //! | homenc/HElib#347 | encoding |
@@ -57,14 +58,18 @@
 //! | microsoft/SEAL#742 | noise |
 //! | openfheorg/openfhe-development#111 | noise |
 //! | openfheorg/openfhe-development#382 | parameters |
+//! | openfheorg/openfhe-development#390 | refresh |
 //! | openfheorg/openfhe-development#571 | bytes |
 //! | openfheorg/openfhe-development#575 | products |
 //! | openfheorg/openfhe-development#584 | parameters |
+//! | openfheorg/openfhe-development#610 | refresh |
 //! | openfheorg/openfhe-development#675 | keys |
 //! | openfheorg/openfhe-development#714 | noise |
 //! | openfheorg/openfhe-development#941 | bytes |
+//! | openfheorg/openfhe-development#1112 | refresh |
 //! | openfheorg/openfhe-development#1235 | encoding |
 //! | openfheorg/openfhe-development#1257 | encoding |
+//! | openfheorg/openfhe-development#1264 | refresh |
 //! | openfheorg/openfhe-development#1317 | keys |
 //! | openfheorg/openfhe-development#1333 | scales |
 //! | OpenMined/TenSEAL#19 | encoding |
@@ -82,12 +87,18 @@
 //! | OpenMined/TenSEAL#504 | products |
 //! | s0l0ist/node-seal#109 | bytes |
 //! | s0l0ist/node-seal#160 | products |
+//! | snucrypto/HEAAN#33 | refresh |
 //! | tfhe/tfhe#272 | bytes |
 //! | tfhe/tfhe#273 | bytes |
+//! | tuneinsight/lattigo#96 | refresh |
+//! | tuneinsight/lattigo#134 | refresh |
+//! | tuneinsight/lattigo#141 | refresh |
 //! | tuneinsight/lattigo#169 | scales |
 //! | tuneinsight/lattigo#338 | scales |
 //! | tuneinsight/lattigo#467 | scales |
+//! | tuneinsight/lattigo#476 | refresh |
 //! | tuneinsight/lattigo#478 | encoding |
+//! | tuneinsight/lattigo#505 | refresh |
 //! | tuneinsight/lattigo#517 | encoding |
 //! | tuneinsight/lattigo#581 | scales |
 //! | zama-ai/tfhe-rs#572 | bytes |
@@ -101,6 +112,7 @@ mod levels;
 mod noise;
 mod parameters;
 mod products;
+mod refresh;
 mod scales;
 
 use chacha20::ChaCha20Rng;
@@ -250,18 +262,23 @@ impl Bgv {
 
     fn encrypt(&self, values: &[i64], level: usize) -> bgv::Ciphertext {
         let holder = bgv::Decryptor::new(&self.secret).unwrap();
-        holder.encrypt(&self.encoder.encode(values).unwrap(), level, &mut *self.rng.borrow_mut()).unwrap().expand()
+        self.encoder
+            .encode(values)
+            .unwrap()
+            .encrypt_seeded(holder.key(), level, &mut *self.rng.borrow_mut())
+            .unwrap()
+            .expand()
     }
 
     fn decrypt(&self, ciphertext: &bgv::Ciphertext) -> Result<Vec<i64>, bgv::DecryptError> {
         let message = bgv::Decryptor::new(&self.secret).unwrap().decrypt(ciphertext)?;
-        Ok(self.encoder.decode(&message))
+        Ok(self.encoder.decode(&message).unwrap())
     }
 }
 
 /// The text of this module, and of its files by name.
 const HEAD: &str = include_str!("mod.rs");
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("bounds", include_str!("bounds.rs")),
     ("bytes", include_str!("bytes.rs")),
     ("encoding", include_str!("encoding.rs")),
@@ -270,6 +287,7 @@ const FILES: [(&str, &str); 9] = [
     ("noise", include_str!("noise.rs")),
     ("parameters", include_str!("parameters.rs")),
     ("products", include_str!("products.rs")),
+    ("refresh", include_str!("refresh.rs")),
     ("scales", include_str!("scales.rs")),
 ];
 

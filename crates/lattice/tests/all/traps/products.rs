@@ -13,7 +13,7 @@ fn a_product_of_three_parts_turns_only_after_its_relinearisation() {
     let s = Bgv::toy(3);
     let (a, b) = (s.values(1), s.values(2));
     let ab = s.zip(&a, &b, |a, b| a * b);
-    let product = s.evaluator.mul_lazy(&s.encrypt(&a, 3), &s.encrypt(&b, 3)).unwrap();
+    let product = s.evaluator.tensor(&s.encrypt(&a, 3), &s.encrypt(&b, 3)).unwrap();
     let refused = Err(EvaluateError::NotRelinearized);
     assert_eq!(s.evaluator.rotate(&product, 1, &s.keys).map(drop), refused);
     assert_eq!(s.evaluator.hoist(&product).map(drop), refused);
@@ -43,7 +43,7 @@ fn a_product_of_three_parts_turns_only_after_its_relinearisation() {
 fn two_parts_and_three_parts_have_a_sum() {
     let s = Bgv::toy(3);
     let (a, b) = (s.values(3), s.values(4));
-    let three = s.evaluator.mul_lazy(&s.encrypt(&a, 3), &s.encrypt(&b, 3)).unwrap();
+    let three = s.evaluator.tensor(&s.encrypt(&a, 3), &s.encrypt(&b, 3)).unwrap();
     let two = s.evaluator.relinearize(&three, &s.keys).unwrap();
     let sums = [(&two, &three), (&three, &two)].map(|(x, y)| s.evaluator.add(x, y).unwrap());
     for sum in &sums {
@@ -90,7 +90,7 @@ fn a_difference_with_itself_is_zero_and_starts_a_sum() {
     for zero in [
         s.evaluator.sub(&x, &x).unwrap(),
         s.evaluator.add(&negative, &x).unwrap(),
-        s.evaluator.mul_scalar(&x, 0).unwrap(),
+        s.evaluator.mul_integer(&x, 0).unwrap(),
         s.evaluator.zero(3).unwrap(),
     ] {
         assert_eq!(s.decrypt(&zero), Ok(zeros.clone()));
@@ -116,7 +116,7 @@ fn a_difference_with_itself_is_zero_and_starts_a_sum() {
     let s = Ckks::toy(&[50, 40, 40]);
     let a = numbers(5);
     let x = s.encrypt(&a, 40, 3);
-    let negative = s.evaluator.neg(&x);
+    let negative = s.evaluator.neg(&x).unwrap();
     for zero in [
         s.evaluator.sub(&x, &x).unwrap(),
         s.evaluator.add(&negative, &x).unwrap(),

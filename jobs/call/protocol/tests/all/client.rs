@@ -12,8 +12,8 @@ use tobari_call::server::{Event, Fault, Limits, Room, Uplink};
 use tobari_curve::{
     BuiltCurve, Curve, PointEncoding,
     elgamal::{
-        Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey, SharedCiphertexts, SharedDecryptor,
-        SharedEncryptor, SharedKey,
+        Ciphertexts, Decryptor, EncryptError, Encryptor, Mode, SAMPLE_BOUND, SecretKey, SharedCiphertexts,
+        SharedDecryptor, SharedEncryptor, SharedKey,
     },
     params::{Parameters, SecurityFloor},
     wire::{self, MemberSet, RoomId, SumHeader},
@@ -182,7 +182,10 @@ fn a_speaker_refuses_other_lengths_and_samples_out_of_range_and_keeps_the_tick()
     }
     let mut samples = [32_768; 320];
     samples[17] = -32_769;
-    assert!(matches!(speaker.packet(0, &samples, &mut keys.rng), Err(SpeakError::Encrypt(error)) if error.index == 17));
+    assert!(matches!(
+        speaker.packet(0, &samples, &mut keys.rng),
+        Err(SpeakError::Encrypt(EncryptError::Range { index: 17 }))
+    ));
     samples[17] = -32_768;
     assert!(speaker.packet(0, &samples, &mut keys.rng).is_ok());
 }

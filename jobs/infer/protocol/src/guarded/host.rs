@@ -349,8 +349,8 @@ impl Work {
         for (value, (seed, bits)) in values.iter_mut().zip(masks) {
             let mask = Plaintext::mask(compiled.parameters(), seed, *bits, value.scale(), level);
             let mask = mask.ok_or(HostError::Message { expected: "a level" })?;
-            let negative = self.evaluator.add_plain(&self.evaluator.neg(value), &mask)?;
-            *value = self.evaluator.neg(&negative);
+            let negative = self.evaluator.add_plain(&self.evaluator.neg(value)?, &mask)?;
+            *value = self.evaluator.neg(&negative)?;
         }
         Ok(())
     }

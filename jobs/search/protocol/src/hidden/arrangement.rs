@@ -339,7 +339,7 @@ mod tests {
             let Some(Block::Packed(bytes)) = arrangement.blocks.block(block) else { panic!("packed blocks") };
             let polynomials: Vec<Vec<i64>> = bytes
                 .chunks(bytes.len() / layout.polynomials())
-                .map(|bytes| encoder.decode(&wire::unpack_plaintext(bytes, parameters).unwrap()))
+                .map(|bytes| encoder.decode(&wire::unpack_plaintext(bytes, parameters).unwrap()).unwrap())
                 .collect();
             for page in polynomials.chunks(layout.page_polynomials()) {
                 let t = arrangement.matcher.modulus();

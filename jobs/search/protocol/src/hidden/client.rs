@@ -89,7 +89,7 @@ impl<'a> Asker<'a> {
         values.iter_mut().zip(layout.limbs_of(&self.t, rest)).for_each(|(value, limb)| *value = limb as i64);
         values[layout.limbs() + block] = 1;
         let message = form.expansion().pack(&values)?;
-        Ok(self.holder.encrypt(&message, self.parameters().data_primes(), rng)?)
+        Ok(message.encrypt_seeded(self.holder.key(), self.parameters().data_primes(), rng)?)
     }
 
     /// Reads an answer.
@@ -111,10 +111,10 @@ impl<'a> Asker<'a> {
         for page in answer {
             let mut equal = vec![true; self.encoder.slots()];
             for part in &page.equal {
-                let values = self.encoder.decode(&self.holder.decrypt_measured(part)?);
+                let values = self.encoder.decode(&self.holder.decrypt_measured(part)?)?;
                 equal.iter_mut().zip(&values).for_each(|(equal, value)| *equal &= *value == 0);
             }
-            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(count)?));
+            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(count)?)?);
             let counts = page.counts.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
             for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
                 matches += 1;

@@ -76,7 +76,7 @@ pub fn symbol(
     }
     let slots = Zeroizing::new(slots(layout, place, allele)?);
     let plaintext = Encoder::new(secret.parameters())?.encode(&slots)?;
-    Ok(Decryptor::new(secret)?.encrypt(&plaintext, usize::from(layout.level(site)) + 1, rng)?)
+    Ok(plaintext.encrypt_seeded(secret, usize::from(layout.level(site)) + 1, rng)?)
 }
 
 /// The key of an input; none for inputs that are not keys, or if the parameters have no such key.
@@ -102,7 +102,7 @@ pub fn count(layout: &Layout, secret: &SecretKey, place: usize, answer: &Ciphert
     let t = secret.parameters().error_factor() as i64;
     // the server floods its answer, and sends none whose bound passes a quarter of the modulus
     let message = Decryptor::new(secret)?.decrypt_measured(answer)?;
-    let slots = Zeroizing::new(Encoder::new(secret.parameters())?.decode(&message));
+    let slots = Zeroizing::new(Encoder::new(secret.parameters())?.decode(&message)?);
     let (most, found) = (layout.size().haplotypes, slots[place].rem_euclid(t) as u64);
     if found <= most as u64 { Ok(found) } else { Err(ClientError::Count { most, found }) }
 }

@@ -71,7 +71,7 @@ impl Bench {
     /// The plaintext, by slot.
     fn open(&self, part: &Ciphertext) -> Vec<u64> {
         let plain = Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap();
-        self.encoder().decode(&plain).into_iter().map(|value| self.t.reduce_signed(value)).collect()
+        self.encoder().decode(&plain).unwrap().into_iter().map(|value| self.t.reduce_signed(value)).collect()
     }
 
     /// `c_0 + c_1 s` of a ciphertext over one prime, centred.
@@ -373,7 +373,7 @@ fn a_scan_of_a_table_with_labels_meets_no_more_entries_than_were_evaluated() {
     let scan = |numbers: &[Key], round: u64| {
         let limb = |limb: usize| {
             let values: Vec<i64> = numbers.iter().cycle().take(layout.slots()).map(|key| key[limb] as i64).collect();
-            holder.encrypt(&encoder.encode(&values).unwrap(), 4, &mut rng(round + limb as u64)).unwrap()
+            encoder.encode(&values).unwrap().encrypt_seeded(holder.key(), 4, &mut rng(round + limb as u64)).unwrap()
         };
         let answer = bench.answer(&[limb(0), limb(1)], &entries, (&layout, 2), round);
         let [first, second] = [0, 1].map(|limb| bench.open(&answer[limb]));

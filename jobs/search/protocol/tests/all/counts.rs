@@ -359,8 +359,9 @@ fn keys_of_a_table_are_found_by_both_of_their_limbs_and_nothing_shows_of_one() {
     let of = (&layout, 2);
     let answer = bench.matcher.answer(&bench.public, &query, &entries, of, Granularity::Boolean, &mut rng(2)).unwrap();
     let (encoder, holder) = (Encoder::new(&bench.parameters).unwrap(), Decryptor::new(&bench.secret).unwrap());
-    let zeros =
-        |part| encoder.decode(&holder.decrypt_measured(part).unwrap()).iter().filter(|value| **value == 0).count();
+    let zeros = |part| {
+        encoder.decode(&holder.decrypt_measured(part).unwrap()).unwrap().iter().filter(|value| **value == 0).count()
+    };
     assert_eq!(answer[0].equal.iter().map(zeros).collect::<Vec<_>>(), [0, 0]);
 }
 
@@ -394,10 +395,11 @@ fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
     let rounds = 30;
     let hits: usize = (0..rounds)
         .map(|round| {
-            let query = holder.encrypt(&scan, 2, &mut rng(round)).unwrap();
+            let query = scan.encrypt_seeded(holder.key(), 2, &mut rng(round)).unwrap();
             let answer = bench.answer(&query, &entries, 1, false, round + 100);
             encoder
                 .decode(&holder.decrypt_measured(&answer[0].equal[0]).unwrap())
+                .unwrap()
                 .iter()
                 .filter(|value| **value == 0)
                 .count()
@@ -446,7 +448,11 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
         let entries: Vec<Entry> = (0..many).map(|i| Entry { key: [30_001 + i, 0], count: 1 }).collect();
         let answer = bench.answer(&bench.query(30_000, seed), &entries, 1, true, seed);
         let decoded = |part| {
-            encoder.decode(&holder.decrypt_measured(part).unwrap()).into_iter().map(|value| t.reduce_signed(value))
+            encoder
+                .decode(&holder.decrypt_measured(part).unwrap())
+                .unwrap()
+                .into_iter()
+                .map(|value| t.reduce_signed(value))
         };
         let equal: Vec<u64> = decoded(&answer[0].equal[0]).collect();
         assert!(equal.iter().all(|value| *value != 0));

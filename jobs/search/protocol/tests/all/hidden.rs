@@ -98,7 +98,8 @@ impl Bench {
     fn slots(&self, part: &Ciphertext) -> Vec<u64> {
         let values = Encoder::new(&self.parameters)
             .unwrap()
-            .decode(&Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap());
+            .decode(&Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap())
+            .unwrap();
         values.into_iter().map(|value| self.matcher.modulus().reduce_signed(value)).collect()
     }
 }
@@ -441,7 +442,7 @@ fn a_selector_of_two_compares_with_twice_the_block() {
     message[1 + block] = 2;
     let message = form.expansion().pack(&message).unwrap();
     let mut query = bench.query(&form, key, Granularity::Count);
-    query.ciphertext = Decryptor::new(&bench.secret).unwrap().encrypt(&message, 3, &mut rng(20)).unwrap();
+    query.ciphertext = message.encrypt_seeded(&bench.secret, 3, &mut rng(20)).unwrap();
     let answer = bench.answer(&form, &query, &table, 21);
     let found = Asker::new(&bench.secret).unwrap().read(form.layout(), &answer).unwrap();
     assert_eq!(found, MatchResult::Present(Some(2 * count)));

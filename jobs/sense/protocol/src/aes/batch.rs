@@ -169,7 +169,7 @@ impl KeyTable {
             *slot = t.centred(t.mul_factor(t.of_signed(*slot), factor));
         }
         let (encoder, holder) = (Encoder::new(secret.parameters())?, Decryptor::new(secret)?);
-        Ok(Some(holder.encrypt(&encoder.encode(&slots)?, primes, rng)?))
+        Ok(Some(encoder.encode(&slots)?.encrypt_seeded(holder.key(), primes, rng)?))
     }
 }
 
@@ -217,5 +217,6 @@ pub fn open(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i64
     }
     let holder = Decryptor::new(secret).map_err(|_| Withheld)?;
     let encoder = Encoder::new(parameters).map_err(|_| Withheld)?;
-    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result).map_err(|_| Withheld)?)))
+    let message = holder.decrypt(result).map_err(|_| Withheld)?;
+    encoder.decode(&message).map(Zeroizing::new).map_err(|_| Withheld)
 }

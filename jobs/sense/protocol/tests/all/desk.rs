@@ -295,12 +295,12 @@ fn a_devices_key_handed_in_as_a_result_is_withheld_or_tells_nothing() {
     let secrets = fleet.material.cohorts[0][0].expand();
     let evaluator = Evaluator::new(&fleet.setting.parameters).unwrap();
     for (start, factor) in [(0, 1), (1, 7)] {
-        let message = handed_in(&mut fleet, &registered.order, evaluator.mul_scalar(&secrets, factor).unwrap());
+        let message = handed_in(&mut fleet, &registered.order, evaluator.mul_integer(&secrets, factor).unwrap());
         let released = desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry).unwrap();
         assert!(are_zero(&released.groups[0].figures), "times {factor}");
     }
     for (start, factor) in [(2, fleet.setting.scheme.delta), (3, 1 << 20)] {
-        let scaled = evaluator.mul_scalar(&secrets, factor).unwrap();
+        let scaled = evaluator.mul_integer(&secrets, factor).unwrap();
         let message = handed_in(&mut fleet, &registered.order, scaled);
         let opened = desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry);
         assert_eq!(opened, Err(Withheld), "times {factor}");
@@ -439,10 +439,13 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     withheld(WindowResults { tally: honest.tally[..1].to_vec(), ..honest.clone() });
     // a sum that all devices together cannot reach, a value in a place without a column, and a
     // product that was not relinearised
-    withheld(WindowResults { results: vec![evaluator.mul_scalar(&honest.results[0], 300).unwrap()], ..honest.clone() });
+    withheld(WindowResults {
+        results: vec![evaluator.mul_integer(&honest.results[0], 300).unwrap()],
+        ..honest.clone()
+    });
     let shifted = evaluator.add_constant(&honest.results[0], fleet.setting.scheme.delta).unwrap();
     withheld(WindowResults { results: vec![shifted], ..honest.clone() });
-    let product = evaluator.mul_lazy(&honest.results[0], &honest.results[0]).unwrap();
+    let product = evaluator.tensor(&honest.results[0], &honest.results[0]).unwrap();
     withheld(WindowResults { results: vec![product], ..honest.clone() });
     let mut unknown = honest.clone();
     unknown.tally[0].number = 0;

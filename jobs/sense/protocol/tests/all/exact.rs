@@ -66,7 +66,7 @@ impl Run {
         let ciphertext = value.as_ciphertext().unwrap();
         assert!(ciphertext.noise_budget() > 0.0, "{} bits", ciphertext.noise_budget());
         let encoder = Encoder::new(self.secret.parameters()).unwrap();
-        encoder.decode(&Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap())
+        encoder.decode(&Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap()).unwrap()
     }
 }
 
@@ -94,7 +94,12 @@ fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
     let key = Arc::new(engine.key(keys).unwrap());
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();
     let slots: Vec<i64> = pairs.iter().map(|(m, e)| 256 * m + e - points.centre()).collect();
-    let fresh = holder.encrypt(&encoder.encode(&slots).unwrap(), usize::from(level) + 1, &mut rng).unwrap().expand();
+    let fresh = encoder
+        .encode(&slots)
+        .unwrap()
+        .encrypt_seeded(holder.key(), usize::from(level) + 1, &mut rng)
+        .unwrap()
+        .expand();
     let y = Arc::new(engine.ciphertext(fresh).unwrap());
     let mut machine = Direct::new(&engine);
     for measure in
@@ -109,7 +114,7 @@ fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
             }
             let found = value.as_ciphertext().unwrap();
             assert!(found.noise_budget() > 0.0 && holder.noise(found).unwrap() <= found.noise_bound(), "{measure:?}");
-            let decoded = encoder.decode(&holder.decrypt(found).unwrap());
+            let decoded = encoder.decode(&holder.decrypt(found).unwrap()).unwrap();
             for ((m, e), found) in pairs.iter().zip(decoded) {
                 let expected = (0..power).fold(1, |product, _| product * table[*m as usize] % 65_537);
                 assert_eq!(found.rem_euclid(65_537), expected, "{measure:?} of {m} with {e}, power {power}");

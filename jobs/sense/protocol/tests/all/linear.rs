@@ -286,7 +286,7 @@ fn what_is_no_result_of_the_query_is_withheld() {
     // multiplied by Δ, they are out of range
     let secrets = world.secrets(&secret, &mut rng)[0][0].expand();
     assert_eq!(submit(&secrets), Ok(vec![[0; READINGS]]));
-    let scaled = Evaluator::new(&parameters).unwrap().mul_scalar(&secrets, world.scheme.delta).unwrap();
+    let scaled = Evaluator::new(&parameters).unwrap().mul_integer(&secrets, world.scheme.delta).unwrap();
     assert_eq!(submit(&scaled), Err(Withheld));
     // a known limit: a server that first folds the stolen frame succeeds
     let folded = LinearPlan::new(

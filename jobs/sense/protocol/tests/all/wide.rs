@@ -33,7 +33,7 @@ fn slots(secret: &SecretKey, value: &BgvValue) -> Vec<i64> {
     let holder = Decryptor::new(secret).unwrap();
     assert!(ciphertext.noise_budget() > 0.0, "{} bits", ciphertext.noise_budget());
     assert!(holder.noise(ciphertext).unwrap() <= ciphertext.noise_bound());
-    Encoder::new(secret.parameters()).unwrap().decode(&holder.decrypt(ciphertext).unwrap())
+    Encoder::new(secret.parameters()).unwrap().decode(&holder.decrypt(ciphertext).unwrap()).unwrap()
 }
 
 fn inputs(
@@ -129,7 +129,7 @@ fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noi
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();
     let at: Vec<i64> = pairs.iter().map(|(m, e)| scheme.delta * m + e - points.centre()).collect();
     let fresh = |slots: &[i64], rng: &mut ChaCha20Rng| {
-        let fresh = holder.encrypt(&encoder.encode(slots).unwrap(), primes, rng).unwrap().expand();
+        let fresh = encoder.encode(slots).unwrap().encrypt_seeded(holder.key(), primes, rng).unwrap().expand();
         Arc::new(engine.ciphertext(fresh).unwrap())
     };
     let (y, one) = (fresh(&at, &mut rng), fresh(&vec![1; at.len()], &mut rng));

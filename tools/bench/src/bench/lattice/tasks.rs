@@ -160,11 +160,9 @@ impl Bench {
         let slots: Vec<i64> = (0..encoder.slots() as i64).map(|slot| slot * 7919 % 65_537).collect();
         let plaintext = Rc::new(encoder.encode(&slots)?);
         let prepared = bgv::PreparedPlaintext::new(parameters, &plaintext, level)?;
-        let encryptor = bgv::Encryptor::new(&public)?;
-        let c =
-            Rc::new((encryptor.encrypt(&plaintext, level, &mut rng)?, encryptor.encrypt(&plaintext, level, &mut rng)?));
+        let c = Rc::new((plaintext.encrypt(&public, level, &mut rng)?, plaintext.encrypt(&public, level, &mut rng)?));
         let e = Rc::new((bgv::Evaluator::new(parameters)?, keys));
-        let product = e.0.mul_lazy(&c.0, &c.1)?;
+        let product = e.0.tensor(&c.0, &c.1)?;
         {
             let encoder = encoder.clone();
             self.add("encode", move || _ = black_box(encoder.encode(black_box(&slots))));
@@ -173,15 +171,11 @@ impl Bench {
         self.add("decode", move || _ = black_box(coder.decode(black_box(&p))));
         let (p, mut random) = (plaintext.clone(), randomness::generator()?);
         self.add("encrypt_public", move || {
-            if let Ok(encryptor) = bgv::Encryptor::new(&public) {
-                _ = black_box(encryptor.encrypt(&p, level, &mut random));
-            }
+            _ = black_box(p.encrypt(&public, level, &mut random));
         });
         let (p, s) = (plaintext.clone(), secret.clone());
         self.add("encrypt_secret", move || {
-            if let Ok(holder) = bgv::Decryptor::new(&s) {
-                _ = black_box(holder.encrypt(&p, level, &mut rng));
-            }
+            _ = black_box(p.encrypt_seeded(&s, level, &mut rng));
         });
         let (s, x) = (secret.clone(), c.clone());
         self.add("decrypt", move || {
@@ -205,7 +199,7 @@ impl Bench {
         let mut scaled = x.0.clone();
         self.add("mul_plain", move || _ = black_box(ev.0.mul_prepared_assign(&mut scaled, &prepared)));
         let (ev, x) = both();
-        self.add("tensor", move || _ = black_box(ev.0.mul_lazy(&x.0, &x.1)));
+        self.add("tensor", move || _ = black_box(ev.0.tensor(&x.0, &x.1)));
         let (ev, x) = both();
         self.add("mul", move || _ = black_box(ev.0.mul_mod_switch(&x.0, &x.1, &ev.1)));
         let ev = e.clone();

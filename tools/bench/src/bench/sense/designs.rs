@@ -16,7 +16,7 @@ use tobari_device::{
 use tobari_host::memory::{Busy, resident};
 use tobari_host::process::cpu_seconds;
 use tobari_lattice::RingKernels;
-use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
+use tobari_lattice::bgv::{Encoder, EvaluationKeys, SeededCiphertext};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_sense::client;
@@ -172,13 +172,12 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
     let public = PublicKey::generate(&secret, &mut rng);
     let encoder = Encoder::new(&parameters)?;
     let run = move || -> Result<(), Failure> {
-        let device = Encryptor::new(&public)?;
         let messages = match design {
             Design::Packed => vec![direct::packed(&encoder, &SOME)?],
             _ => direct::bitwise(&parameters, &SOME)?,
         };
         for message in &messages {
-            std::hint::black_box(device.encrypt(message, direct::PRODUCTS + 1, &mut rng)?);
+            std::hint::black_box(message.encrypt(&public, direct::PRODUCTS + 1, &mut rng)?);
         }
         Ok(())
     };
@@ -194,7 +193,7 @@ fn encrypting_under_the_key() -> Result<Work, Failure> {
     let encoder = Encoder::new(&parameters)?;
     let run = move || -> Result<(), Failure> {
         let message = direct::packed(&encoder, &SOME)?;
-        std::hint::black_box(Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?);
+        std::hint::black_box(message.encrypt_seeded(&secret, direct::PRODUCTS + 1, &mut rng)?);
         Ok(())
     };
     Ok(Work { run: Box::new(run), messages: 1.0, repeated: 20 })

@@ -26,7 +26,7 @@ use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_device::{GCM_FRAME, P1, Profile, READINGS, U25};
 use tobari_host::files::write_atomically;
-use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor};
+use tobari_lattice::bgv::Encoder;
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
@@ -45,7 +45,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
     let mut direct_sizes = |count: usize| -> Result<[f64; 2], Failure> {
         let public = PublicKey::generate(&SecretKey::from_seed(&parameters, Seed::random(&mut rng)), &mut rng);
         let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
-        let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
+        let one = message.encrypt(&public, direct::PRODUCTS + 1, &mut rng)?;
         Ok([(count * wire::store_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
     };
     match design {
@@ -54,7 +54,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
         Design::Seeded => {
             let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
             let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
-            let one = Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
+            let one = message.encrypt_seeded(&secret, direct::PRODUCTS + 1, &mut rng)?;
             Ok([wire::encode_seeded_ciphertext(&one).len() as f64, 0.0])
         }
         Design::Aes => Ok([GCM_FRAME as f64, 0.0]),

@@ -61,6 +61,30 @@ def test_rotations_turn_both_rows_and_rows_are_swapped(secret, keys):
         keys.rotate(x, 2)
 
 
+def test_sums_inner_products_and_polynomials_have_the_names_of_ckks(secret):
+    keys = secret.evaluation_keys(multiply=True, sums=8)
+    a, b = np.array([3, -1, 4, 1, -5]), np.array([2, 7, -1, 8, 2])
+    x, y = secret.encrypt(a), secret.encrypt(b)
+    for total in (keys.sum(x), x.with_keys(keys).sum()):
+        assert total.shape == (1,) and secret.decrypt(total).tolist() == [a.sum()]
+    assert secret.decrypt(keys.dot(x, y)).tolist() == [a @ b]
+    # 7 - 2 x + 3 x^3, without and with a constant
+    for constant in (0, 7, -(2**63), 2**63 - 1):
+        coefficients = [constant, -2, 0, 3]
+        expected = centred([(constant - 2 * int(v) + 3 * int(v) ** 3) % T for v in a])
+        for value in (keys.polynomial(x, coefficients), x.with_keys(keys).polynomial(coefficients)):
+            assert value.shape == (5,) and (secret.decrypt(value) == expected).all()
+            # the slots behind the vector are zero still
+            assert (secret.decrypt(value, count=16)[5:8] == 0).all()
+    assert secret.decrypt(keys.sum(x.with_keys(keys).polynomial([1, 1]))).tolist() == [(a + 1).sum()]
+    with pytest.raises(tobari.Error, match="with_keys"):
+        x.polynomial([1, 2, 3])
+    with pytest.raises(tobari.Error, match="at least one"):
+        keys.polynomial(x, [])
+    with pytest.raises(tobari.Error, match="expected integers"):
+        keys.polynomial(x, [0.5])
+
+
 def test_whatever_numpy_takes_without_a_change_comes_in(secret):
     for values in ([1, 2], (1, 2), np.array([1, 2], np.uint8), np.array([1, 2, 9])[:2], np.array([1, 9, 2])[::2], np.array([True, 0]) + [0, 2]):
         assert secret.decrypt(secret.encrypt(values)).tolist() == [1, 2]

@@ -398,6 +398,26 @@ def test_a_flooded_result_is_within_its_error_and_a_budget_ends():
         secret.decrypt(x, flood=small)
 
 
+def test_a_server_hides_how_it_computed(secret, keys):
+    x = secret.encrypt([0.5, -0.25, 1.0])
+    y = x + x
+    public, bits = secret.public_key(), y.noise_bits + 10
+    flooded = [y.flood(public, bits) for _ in range(2)]
+    shown = [secret.decrypt(one) for one in flooded]
+    assert not (shown[0] == shown[1]).any(), "fresh errors"
+    for one, numbers in zip(flooded, shown):
+        assert one.shape == (3,) and one.error > 100 * y.error
+        assert np.abs(numbers - [1.0, -0.5, 2.0]).max() < one.error
+    with pytest.raises(tobari.Error, match="as large as|scale from 1"):
+        y.flood(public, 1000)
+    with pytest.raises(tobari.Error, match="expected an object of key"):
+        y.flood(ckks.SecretKey(ckks.Parameters(secret_set(secret))).public_key(), bits)
+
+
+def secret_set(secret):
+    return repr(secret).split(" of ")[1].rstrip(">")
+
+
 def test_what_everybody_can_read_is_not_sent(secret):
     x = secret.encrypt([0.5, 1.0])
     for zero in (x - x, x * 0):

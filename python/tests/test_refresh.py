@@ -35,6 +35,22 @@ def test_a_computation_goes_on_for_three_refreshes(party):
     assert len(secret.decrypt(refresh.refresh(secret.encrypt([0.5] * 16, level=5, scale_bits=SCALE), keys))) == 16
 
 
+def test_a_refresh_tells_its_steps_and_can_be_interrupted(party):
+    secret, refresh, keys = party
+    x = secret.encrypt([0.5, -0.25], level=4, scale_bits=SCALE)
+    told = []
+    y = refresh.refresh(x, keys, progress=lambda *now: told.append(now))
+    assert told == sorted(told) and told[-1][0] == told[-1][1] >= 8
+    assert np.abs(secret.decrypt(y) - [0.5, -0.25]).max() < y.error
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refresh.refresh(x, keys, progress=interrupted)
+    assert np.abs(secret.decrypt(refresh.refresh(x, keys)) - [0.5, -0.25]).max() < y.error
+
+
 def test_keys_in_pieces_and_wrong_ones(party):
     secret, refresh, keys = party
     parameters = ckks.Parameters(SET)

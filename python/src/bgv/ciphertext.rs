@@ -314,7 +314,7 @@ impl Ciphertext {
     }
 
     /// The same ciphertext with keys for its operators.
-    fn with_keys(&self, keys: &EvaluationKeys) -> PyResult<Self> {
+    pub(super) fn with_keys(&self, keys: &EvaluationKeys) -> PyResult<Self> {
         Self::fresh(&self.context, (*self.inner).clone(), self.seeded.clone(), self.shape, Some(keys))
     }
 
@@ -370,7 +370,7 @@ impl Ciphertext {
 
     /// The sum of all integers, or of each row of a matrix with `axis=1`. It needs keys of `sums`.
     #[pyo3(signature = (axis=None))]
-    fn sum(&self, py: Python<'_>, axis: Option<usize>) -> PyResult<Self> {
+    pub(super) fn sum(&self, py: Python<'_>, axis: Option<usize>) -> PyResult<Self> {
         let (shape, keys, row) = (self.known()?, self.needed()?, self.context.row());
         let all = || doublings(shape.period().min(row)).collect();
         let (steps, result): (Vec<i64>, Shape) = match (axis, shape.dimensions()[..].len()) {
@@ -410,6 +410,12 @@ impl Ciphertext {
     #[pyo3(signature = (other, progress=None))]
     fn dot(&self, py: Python<'_>, other: &Bound<'_, PyAny>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         self.product_with(py, other, progress.map(|progress| (progress, "diagonals")))
+    }
+
+    /// A polynomial of every integer, with `coefficients[i]` for `x**i`.
+    fn polynomial(&self, py: Python<'_>, coefficients: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let keys = Arc::clone(self.needed()?);
+        self.polynomial_with(py, coefficients, keys)
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -524,4 +530,28 @@ impl Ciphertext {
 enum Noise {
     Bits(f64),
     Word(String),
+}
+
+impl Ciphertext {
+    /// A polynomial with these keys.
+    pub(super) fn polynomial_with(
+        &self,
+        py: Python<'_>,
+        coefficients: &Bound<'_, PyAny>,
+        keys: Arc<bgv::EvaluationKeys>,
+    ) -> PyResult<Self> {
+        let (_, mut coefficients) = arrays::integers(coefficients)?;
+        let (context, inner) = (Arc::clone(&self.context), Arc::clone(&self.inner));
+        // the constant is added apart: it leaves the padding of a shape alone
+        let constant = coefficients.first_mut().map(std::mem::take);
+        let value = long(py, None, move |_| {
+            let found = context.evaluator.polynomial(&inner, &coefficients, &keys);
+            found.map_err(|error| with_remedy(error, "multiply=True"))
+        })?;
+        let value = self.of(value, self.shape);
+        match constant {
+            Some(constant) if constant != 0 => value.plus(py, constant.into_pyobject(py)?.as_any(), false),
+            _ => Ok(value),
+        }
+    }
 }

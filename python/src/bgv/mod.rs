@@ -409,6 +409,27 @@ impl EvaluationKeys {
         short(py, || a.product(b, &self.keys))
     }
 
+    /// The sum of all integers: `ciphertext.sum()` with these keys. They need `sums`.
+    fn sum(&self, py: Python<'_>, ciphertext: &Ciphertext) -> PyResult<Ciphertext> {
+        ciphertext.with_keys(self)?.sum(py, None)
+    }
+
+    /// The inner product of two ciphertexts: the `sum` of `mul`.
+    fn dot(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext) -> PyResult<Ciphertext> {
+        self.sum(py, &self.mul(py, a, b)?)
+    }
+
+    /// Evaluates a polynomial of every integer, with `coefficients[i]` for `x**i`.
+    fn polynomial(
+        &self,
+        py: Python<'_>,
+        ciphertext: &Ciphertext,
+        coefficients: &Bound<'_, PyAny>,
+    ) -> PyResult<Ciphertext> {
+        self.context.same(&ciphertext.context)?;
+        ciphertext.polynomial_with(py, coefficients, Arc::clone(&self.keys))
+    }
+
     /// Rotates both rows: slot `j` gets the value of slot `j + steps`. A vector is rotated as
     /// filled up with zeros to a power of two, and has this length.
     fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {

@@ -1,8 +1,9 @@
 //! Ciphertexts and their operators.
 
-use super::{Context, EvaluationKeys, Parameters, SecretKey};
+use super::{Context, EvaluationKeys, Parameters, PublicKey, SecretKey};
 use crate::arrays::{self, Numbers};
 use crate::errors::{Failed, HIDDEN, failed, malformed};
+use crate::randomness::generator;
 use crate::shape::{Dimensions, Product, Shape, doublings};
 use crate::work::{Progress, long, short};
 use pyo3::prelude::*;
@@ -442,6 +443,18 @@ impl Ciphertext {
         self.context.same(&other.context)?;
         let scaled = short(py, || self.context.evaluator.set_scale(&self.inner, other.inner.scale()).map_err(failed))?;
         Ok(self.of(scaled, self.shape))
+    }
+
+    /// The same numbers with fresh randomness, and a random error of `bits` bits at their scale. It
+    /// hides from the decrypting party how the numbers were computed: each bit above `noise_bits`
+    /// halves what can be told. It makes no result safe to show to others; `FloodBudget` does.
+    fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
+        self.context.same(&public_key.context)?;
+        let flooded = short(py, || {
+            let evaluator = &self.context.evaluator;
+            evaluator.flood(&self.inner, &public_key.key, bits, &mut generator()?).map_err(failed)
+        })?;
+        Ok(self.of(flooded, self.shape))
     }
 
     /// The sum of all numbers, or of each row of a matrix with `axis=1`. It needs keys of `sums`.

@@ -107,7 +107,15 @@ impl Refresh {
 
     /// The same numbers at the level `level`, at the same scale (bits: at a scale of their own).
     /// The result has the keys of the ciphertext, else the evaluation keys among `keys`.
-    fn refresh(&self, py: Python<'_>, ciphertext: &Ciphertext, keys: &RefreshKeys) -> PyResult<Ciphertext> {
+    /// `progress(done, total)` hears of the steps.
+    #[pyo3(signature = (ciphertext, keys, progress=None))]
+    fn refresh(
+        &self,
+        py: Python<'_>,
+        ciphertext: &Ciphertext,
+        keys: &RefreshKeys,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         self.context.same(&keys.context)?;
         let slots = self.refresh.settings().slots();
@@ -119,7 +127,11 @@ impl Refresh {
             )));
         }
         let (refresh, inner, own) = (Arc::clone(&self.refresh), Arc::clone(&ciphertext.inner), Arc::clone(&keys.keys));
-        let refreshed = long(py, None, move |_| refresh.refresh(&inner, &own).map_err(failed))?;
+        let refreshed = long(py, progress.map(|progress| (progress, "steps")), move |watch| {
+            watch.expect(refresh.steps());
+            let each = || watch.step().map_err(Failed);
+            refresh.refresh_with(&inner, &own, each).map_err(|Failed(error)| error)
+        })?;
         let shape = ciphertext.shape.or_else(|| (slots < self.context.encoder.slots()).then(|| Shape::vector(slots)));
         let found = ciphertext.of(refreshed, shape);
         Ok(found.or_with(keys.keys.evaluation()))

@@ -1,5 +1,5 @@
-//! Works with points, for Valgrind. A scalar multiplication takes two million instructions, too
-//! many to step through.
+//! Works with points, for Valgrind. A scalar multiplication in portable loops takes two million
+//! instructions, too many to step through.
 
 #![allow(clippy::unwrap_used, reason = "works of a test")]
 

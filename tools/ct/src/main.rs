@@ -6,8 +6,9 @@
 //! must the operands of integer divisions. Three works with a fault show first that the tracer sees
 //! what it looks for. Every work of lattices runs on each backend of the machine.
 //!
-//! Works with points take too many instructions for that. They run under Valgrind, with secrets as
-//! memory that was never written, and portable loops alone: Valgrind knows no AVX-512.
+//! Most works with points take too many instructions for that. They run under Valgrind, with
+//! secrets as memory that was never written, and portable loops alone: Valgrind knows no AVX-512.
+//! Two of them are traced with AVX-512, where the processor has it.
 //!
 //! The program also reads its own symbols. An instruction of AVX-512 that stands there as a
 //! function is called somewhere, because a closure around it was not inlined: the loop then takes

@@ -5,6 +5,7 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use std::hint::black_box;
+use tobari_curve::{BuiltCurve, Curve, FixedBase, Points, Scalar};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::ring::{Domain, Modulus, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
@@ -61,6 +62,13 @@ pub(super) fn all() -> Vec<(String, bool, Vec<&'static str>)> {
     let has_one_form = |name: &str| {
         ["binomial", "ternary", "sparse"].iter().any(|one| name.starts_with(one)) || name.contains("bytes")
     };
+    // the loops that Valgrind cannot run, for both forms of field elements: a million instructions
+    // each, which take most of a minute
+    if std::is_x86_feature_detected!("avx512ifma") {
+        let works = [(BuiltCurve::Secp256k1, "multiply many"), (BuiltCurve::NistP256, "fixed base")];
+        let name = |(curve, what)| format!("points: {}: {what}", Curve::from(curve).name());
+        all.extend(works.map(|work| (name(work), false, vec!["fastest"])));
+    }
     all.extend(lattice.into_iter().map(|name| {
         let backends = if has_one_form(name) { vec!["fastest"] } else { backends.clone() };
         (name.to_owned(), false, backends)
@@ -91,6 +99,7 @@ pub(super) fn work(backend: &str, name: &str, which: usize) -> Work {
         _ => match name.split_once(": ") {
             Some(("bgv", what)) => exact(what, which),
             Some(("ckks", what)) => approximate(what, which),
+            Some(("points", what)) => points(what, which),
             _ => keys(name, which),
         },
     }
@@ -197,6 +206,24 @@ fn keys_of_rings(name: &str, which: usize) -> Work {
             keys.add_relinearization(secret, 1, &mut rng(4)).unwrap();
             black_box(&keys);
         }),
+        other => panic!("no work is called {other}"),
+    }
+}
+
+/// Works with eight points at once.
+fn points(name: &str, which: usize) -> Work {
+    let (curve, what) = name.split_once(": ").unwrap();
+    let curve = Curve::from_name(curve).unwrap().built().unwrap();
+    let scalars = [1, 2].map(|seed| Scalar::random(curve, &mut rng(seed)));
+    let points = Points::generator(curve).repeat(0, 8);
+    match what {
+        "fixed base" => {
+            let base = FixedBase::new(&points, 0);
+            on(scalars[which].clone(), move |scalar| {
+                _ = black_box(base.multiply_all(std::slice::from_ref(scalar)));
+            })
+        }
+        "multiply many" => on(scalars[which].clone(), move |scalar| _ = black_box(points.multiply_all(scalar))),
         other => panic!("no work is called {other}"),
     }
 }

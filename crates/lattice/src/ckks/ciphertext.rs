@@ -123,7 +123,10 @@ impl Ciphertext {
     /// The bounds as bytes, for a store of one's own that keeps the ciphertext's bytes, too. Never
     /// accept them from somebody else.
     pub fn bounds_to_bytes(&self) -> [u8; Self::BOUNDS] {
-        let bounds = self.estimate.map_or([f64::NAN; 4], |estimate| estimate.bounds());
+        let bounds = self.estimate.map_or([f64::NAN; 5], |estimate| {
+            let [magnitude, wide, encoding, noise] = estimate.bounds();
+            [magnitude, wide, encoding, noise, estimate.flood()]
+        });
         let mut bytes = [0; Self::BOUNDS];
         bytes.as_chunks_mut::<8>().0.iter_mut().zip(bounds).for_each(|(place, bound)| *place = bound.to_le_bytes());
         bytes
@@ -135,10 +138,12 @@ impl Ciphertext {
     /// [`OperationError::Estimate`] for bytes that are no bounds.
     pub fn set_bounds(&mut self, bytes: &[u8; Self::BOUNDS]) -> Result<(), OperationError> {
         let mut bounds = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
-        let bounds: [f64; 4] = std::array::from_fn(|_| bounds.next().unwrap_or(f64::NAN));
+        let bounds: [f64; 5] = std::array::from_fn(|_| bounds.next().unwrap_or(f64::NAN));
         if bounds.iter().all(|bound| *bound >= 0.0) {
             let scale = self.scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
-            self.estimate = Some(Estimate::of_bounds(bounds, scale, self.level()));
+            let [magnitude, wide, encoding, noise, flood] = bounds;
+            let estimate = Estimate::of_bounds([magnitude, wide, encoding, noise], scale, self.level());
+            self.estimate = Some(estimate.with_flood(flood));
         } else if bounds.iter().all(|bound| bound.to_bits() == f64::NAN.to_bits()) {
             self.estimate = None;
         } else {
@@ -148,7 +153,7 @@ impl Ciphertext {
     }
 
     /// Bytes of [`Self::bounds_to_bytes`].
-    pub const BOUNDS: usize = 32;
+    pub const BOUNDS: usize = 40;
 
     /// Is this a product whose third part has not been switched?
     pub fn needs_relinearization(&self) -> bool {

@@ -24,7 +24,7 @@ impl Evaluator {
     /// phase.
     ///
     /// Slots are sums of all `N` coefficients, and so the result's slots have errors of up to
-    /// `N 2^bits` over the scale. Sums of slots whose message has few coefficients may have much
+    /// `N 2^bits` over the scale, which [`Estimate::error`] counts. Sums of slots whose message has few coefficients may have much
     /// smaller ones.
     ///
     /// # Errors
@@ -49,7 +49,9 @@ impl Evaluator {
         let fresh = norms::public_error(self.parameters()).exp2() / scale;
         let flood = f64::from(bits).exp2() / scale;
         let after = [magnitude, wide + flood, encoding, noise + fresh];
-        let estimate = self.admit(Estimate::of_bounds(after, scale, a.level()))?;
+        // a slot is a sum of all coefficients
+        let slots = self.bounds(a)?.flood() + self.parameters().degree() as f64 * flood;
+        let estimate = self.admit(Estimate::of_bounds(after, scale, a.level()).with_flood(slots))?;
         // without bounds, too
         if bits > super::Plaintext::mask_bits(self.parameters(), a.level()) {
             return Err(OperationError::NoRoom { level: a.level() });
@@ -102,6 +104,53 @@ mod tests {
         }
         for heads in seen {
             assert!((heads - f64::from(turns) / 2.0).abs() < 5.0 * (f64::from(turns) / 4.0).sqrt(), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_flood_stays_within_the_bound_in_whatever_is_computed_with_it() {
+        let (parameters, mut rng) = (toy(None), rng(7));
+        let secret = SecretKey::generate(&parameters, &mut rng);
+        let public = PublicKey::generate(&secret, &mut rng);
+        let encoder = Encoder::new(&parameters).unwrap();
+        let evaluator = Evaluator::new(&parameters).unwrap();
+        let keys = super::super::EvaluationKeys::new(&parameters).with_relinearization(&secret, 4, &mut rng).unwrap();
+        let keys = keys.with_rotation(&secret, 1, 4, &mut rng).unwrap();
+        let holder = Decryptor::new(&secret, &encoder).unwrap();
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j) / 16.0 - 1.0).collect();
+        let turned = |j: usize| numbers[(j + 1) % 32];
+        for bits in [20, 30, 35] {
+            let plaintext = encoder.encode(&numbers, &Scale::power_of_two(40), 4).unwrap();
+            let x = plaintext.encrypt(&public, &mut rng).unwrap();
+            let y = evaluator.flood(&x, &public, bits, &mut rng).unwrap();
+            let twice = evaluator.flood(&y, &public, bits, &mut rng).unwrap();
+            let sum = evaluator.add(&y, &twice).unwrap();
+            let read = {
+                let bytes = crate::wire::encode_ckks_ciphertext(&sum).unwrap();
+                let mut read = crate::wire::decode_ckks_ciphertext(&bytes, &parameters).unwrap();
+                read.set_bounds(&sum.bounds_to_bytes()).unwrap();
+                read
+            };
+            let product = evaluator.mul_rescale(&sum, &y, &keys).unwrap();
+            for (what, found, expected) in [
+                ("flooded", &y, &(|j: usize| numbers[j]) as &dyn Fn(usize) -> f64),
+                ("twice", &twice, &|j| numbers[j]),
+                ("a sum", &sum, &|j| 2.0 * numbers[j]),
+                ("kept", &read, &|j| 2.0 * numbers[j]),
+                ("rotated", &evaluator.rotate(&y, 1, &keys).unwrap(), &turned),
+                ("times -3", &evaluator.mul_integer(&y, -3).unwrap(), &|j| -3.0 * numbers[j]),
+                ("lower", &evaluator.to_level(&y, 2).unwrap(), &|j| numbers[j]),
+                ("a product", &product, &|j| 2.0 * numbers[j] * numbers[j]),
+            ] {
+                let slots = holder.decrypt(found).unwrap();
+                let error = (0..32).map(|j| (slots[j] - expected(j)).abs()).fold(0.0, f64::max);
+                let bound = found.estimate().unwrap().error();
+                assert!(error <= bound, "{bits} bits, {what}: {error:e} > {bound:e}");
+                // with the flood, and not far above it
+                assert!(error > bound / 2000.0, "{bits} bits, {what}: {error:e}, {bound:e}");
+            }
+            // the flood hides noise: it is no noise that a budget must hide
+            assert!(y.estimate().unwrap().noise_bits() <= x.estimate().unwrap().noise_bits() + 2);
         }
     }
 

@@ -73,6 +73,8 @@ pub struct Estimate {
     encoding: f64,
     /// A bound on all other errors of the slots.
     noise: f64,
+    /// A bound on the slots' errors by floods. Their coefficients are in `wide`.
+    flood: f64,
     scale: f64,
     level: usize,
 }
@@ -85,10 +87,11 @@ impl Estimate {
 
     /// A bound on the slots' errors.
     pub fn error(&self) -> f64 {
-        self.encoding + self.noise
+        self.encoding + self.noise + self.flood
     }
 
-    /// A bound on the slots' errors, counted from the encoded numbers instead of the exact ones.
+    /// A bound on the slots' errors, counted from the encoded numbers instead of the exact ones, and
+    /// without [floods](super::Evaluator::flood), which tell nothing.
     pub fn noise(&self) -> f64 {
         self.noise
     }
@@ -110,13 +113,23 @@ impl Estimate {
 
     /// The estimate of these.
     pub(crate) fn of_bounds([magnitude, wide, encoding, noise]: [f64; 4], scale: f64, level: usize) -> Self {
-        Self { magnitude, wide, encoding, noise, scale, level }
+        Self { magnitude, wide, encoding, noise, flood: 0.0, scale, level }
+    }
+
+    /// A bound on the slots' errors by floods.
+    pub(super) fn flood(&self) -> f64 {
+        self.flood
+    }
+
+    /// The same with this bound on the slots' errors by floods.
+    pub(super) fn with_flood(self, flood: f64) -> Self {
+        Self { flood, ..self }
     }
 
     /// A bound on the coefficients of message and error, over the scale: a coefficient is an
     /// average of slots.
     pub(super) fn largest(&self) -> f64 {
-        self.magnitude + self.wide + self.error()
+        self.magnitude + self.wide + self.encoding + self.noise
     }
 
     /// The same at another level and scale.
@@ -132,7 +145,7 @@ impl Estimate {
     /// The negative and all that has the same bounds, times a factor.
     pub(super) fn times(&self, factor: f64) -> Self {
         let [magnitude, wide, encoding, noise] = self.bounds().map(|bound| bound * factor.abs());
-        Self { magnitude, wide, encoding, noise, ..*self }
+        Self { magnitude, wide, encoding, noise, flood: self.flood * factor.abs(), ..*self }
     }
 
     /// The least `b ≥ 1` such that every coefficient's [noise](Self::noise) is below `2^b`:
@@ -203,20 +216,20 @@ impl Estimator {
         let magnitude = if magnitude >= 0.0 { magnitude } else { f64::INFINITY };
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let encoding = self.rounding() / scale + self.doubles() * magnitude;
-        Estimate { magnitude, wide: 0.0, encoding, noise: 0.0, scale, level }
+        Estimate { magnitude, wide: 0.0, encoding, noise: 0.0, flood: 0.0, scale, level }
     }
 
     /// The same number in all slots: one coefficient, which is rounded.
     pub(super) fn constant(&self, value: f64, scale: &Scale, level: usize) -> Estimate {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let encoding = 0.5 / scale + self.doubles() * value.abs();
-        Estimate { magnitude: value.abs(), wide: 0.0, encoding, noise: 0.0, scale, level }
+        Estimate { magnitude: value.abs(), wide: 0.0, encoding, noise: 0.0, flood: 0.0, scale, level }
     }
 
     /// An element with coefficients of at most this absolute value, and no more known about it.
     pub(super) fn coefficients(&self, most: f64, scale: &Scale, level: usize) -> Estimate {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        Estimate { magnitude: 0.0, wide: most / scale, encoding: 0.0, noise: 0.0, scale, level }
+        Estimate { magnitude: 0.0, wide: most / scale, encoding: 0.0, noise: 0.0, flood: 0.0, scale, level }
     }
 
     /// Encrypted under a public key.
@@ -236,6 +249,7 @@ impl Estimator {
             wide: a.wide + b.wide,
             encoding: a.encoding + b.encoding,
             noise: a.noise + b.noise,
+            flood: a.flood + b.flood,
             ..*a
         }
     }
@@ -249,7 +263,13 @@ impl Estimator {
             magnitude: of_a * of_b,
             wide: 0.0,
             encoding: of_a * b.encoding + of_b * a.encoding + a.encoding * b.encoding,
-            noise: (of_a + a.encoding) * b.noise + (of_b + b.encoding) * a.noise + a.noise * b.noise,
+            // a flooded number counts its flood as a part of the number, too
+            noise: (of_a + a.encoding) * b.noise
+                + (of_b + b.encoding) * a.noise
+                + a.noise * b.noise
+                + of_a * b.flood
+                + of_b * a.flood,
+            flood: 0.0,
             scale: a.scale * b.scale,
             level: a.level,
         }
@@ -389,8 +409,9 @@ mod tests {
 
     #[test]
     fn noise_bits_bound_the_coefficients_noise() {
-        let bits =
-            |noise| Estimate { magnitude: 1.0, wide: 0.0, encoding: 9.0, noise, scale: 4.0, level: 1 }.noise_bits();
+        let bits = |noise| {
+            Estimate { magnitude: 1.0, wide: 0.0, encoding: 9.0, noise, flood: 0.0, scale: 4.0, level: 1 }.noise_bits()
+        };
         assert_eq!([0.0, 0.1, 0.25, 0.49, 0.5, 255.9, 256.0].map(bits), [1, 1, 1, 1, 2, 10, 11]);
         assert_eq!([f64::NAN, f64::INFINITY].map(bits), [u32::MAX; 2]);
         assert!(crate::ckks::FloodBudget::new(&Bench::new(&[50, 40]).secret, u32::MAX, 40, 1).is_err());

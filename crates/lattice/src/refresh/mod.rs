@@ -50,7 +50,9 @@ mod pieces;
 
 pub use pieces::{KeyPiece, PieceError, RefreshKeysInPieces};
 
-use crate::ckks::{Basis, Ciphertext, Complex, Encoder, EvaluationKeys, Evaluator, Grid, OperationError, Scale};
+use crate::ckks::{
+    Basis, Ciphertext, Complex, Encoder, Estimate, EvaluationKeys, Evaluator, Grid, OperationError, Scale,
+};
 use crate::params::{LatticeError, LatticeParameters};
 use crate::ring::{Eval, Poly};
 use crate::rlwe::raise;
@@ -357,17 +359,54 @@ impl Refresh {
     /// [`RefreshError`] if parameters or keys differ, the level is too low, or numbers or errors
     /// may be too large.
     pub fn refresh(&self, a: &Ciphertext, keys: &RefreshKeys) -> Result<Ciphertext, RefreshError> {
+        self.refresh_with(a, keys, || Ok(()))
+    }
+
+    /// As [`Self::refresh`], for a caller that reports progress: it calls `each` after each of
+    /// [`Self::steps`], and ends with its error.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`], or the error of `each`.
+    pub fn refresh_with<E: From<RefreshError>>(
+        &self,
+        a: &Ciphertext,
+        keys: &RefreshKeys,
+        mut each: impl FnMut() -> Result<(), E>,
+    ) -> Result<Ciphertext, E> {
+        let estimate = self.admitted(a, keys)?;
+        let mut ended = None;
+        let mut step = || match each() {
+            Ok(()) => true,
+            Err(error) => {
+                ended = Some(error);
+                false
+            }
+        };
+        let found = self.refreshed(a, &keys.evaluation, &mut step).map_err(RefreshError::from)?;
+        let Some(mut result) = found else { return Err(ended.unwrap_or_else(|| RefreshError::Keys.into())) };
+        result.declare_estimate(&estimate).map_err(RefreshError::from)?;
+        Ok(result)
+    }
+
+    /// The steps of a refresh, for a caller of [`Self::refresh_with`]. They take different times.
+    pub fn steps(&self) -> usize {
+        let parts = if self.settings.numbers == Numbers::Complex { 2 } else { 1 };
+        self.down.len() + 1 + self.up.len() + parts * self.exponential_steps()
+    }
+
+    /// The steps of one exponential function.
+    fn exponential_steps(&self) -> usize {
+        1 + self.settings.squarings as usize + usize::from(self.settings.corrected)
+    }
+
+    /// The bounds of the refreshed ciphertext, if it can be refreshed with these keys.
+    fn admitted(&self, a: &Ciphertext, keys: &RefreshKeys) -> Result<Estimate, RefreshError> {
         if keys.settings != self.settings {
             return Err(RefreshError::Keys);
         }
-        let evaluation = &keys.evaluation;
-        self.evaluator.check_keys(a, evaluation)?;
+        self.evaluator.check_keys(a, &keys.evaluation)?;
         self.evaluator.check_level(a, self.settings.least_level())?;
-        let scale = a.scale().clone();
-        let estimate = self.bound(a.estimate().ok_or(OperationError::NoEstimate)?, &scale)?;
-        let mut result = self.refreshed(a, evaluation)?;
-        result.declare_estimate(&estimate)?;
-        Ok(result)
+        self.bound(a.estimate().ok_or(OperationError::NoEstimate)?, a.scale())
     }
 
     /// As [`Self::refresh`], for a ciphertext without bounds, as an
@@ -383,11 +422,17 @@ impl Refresh {
         }
         self.evaluator.check_keys(a, &keys.evaluation)?;
         self.evaluator.check_level(a, self.settings.least_level())?;
-        Ok(self.refreshed(a, &keys.evaluation)?)
+        self.refreshed(a, &keys.evaluation, &mut || true)?.ok_or(RefreshError::Keys)
     }
 
-    /// The refreshed ciphertext, without its bounds.
-    fn refreshed(&self, a: &Ciphertext, evaluation: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+    /// The refreshed ciphertext, without its bounds. It calls `step` after each step, and ends with
+    /// no ciphertext where the answer is no.
+    fn refreshed(
+        &self,
+        a: &Ciphertext,
+        evaluation: &EvaluationKeys,
+        step: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Ciphertext>, OperationError> {
         let missing = || OperationError::MissingKey { purpose: "raise".into(), level: 1, found: None };
         let raise = evaluation.raise().ok_or_else(missing)?;
         let scale = a.scale();
@@ -397,15 +442,24 @@ impl Refresh {
             if i == 0 {
                 low = self.sum_copies(low, evaluation)?;
             }
+            if !step() {
+                return Ok(None);
+            }
         }
         let [c0, c1] = low.inner().parts() else { return Err(OperationError::ThreeParts) };
         let raised = raise::raise([c0, c1], raise, &self.narrow, self.evaluator.switcher());
         let mut high = self.evaluator.with_parts(a, raised.into(), &Scale::prime(0));
         high = self.sum_copies(high, evaluation)?;
+        if !step() {
+            return Ok(None);
+        }
         for (i, map) in self.up.iter().enumerate() {
             high = self.apply(&high, map, evaluation)?;
             if i + 1 < self.up.len() {
                 high = self.evaluator.rescale(&high)?;
+            }
+            if !step() {
+                return Ok(None);
             }
         }
         // before the last rescaling, so that it divides the error of the key switch, too
@@ -413,23 +467,24 @@ impl Refresh {
         let real = self.evaluator.rescale(&self.evaluator.add(&high, &conjugate)?)?;
         if matches!(self.settings.numbers, Numbers::Bits { .. }) {
             // a quarter of exp(2πit), and its conjugate
-            let quarter = self.exponential(&real, &Scale::prime(0), evaluation)?;
+            let Some(quarter) = self.exponential(&real, &Scale::prime(0), evaluation, step)? else { return Ok(None) };
             let half = self.evaluator.add(&quarter, &self.evaluator.conjugate(&quarter, evaluation)?)?;
-            return self.evaluator.add_constant(&self.evaluator.neg(&half)?, 0.5);
+            return self.evaluator.add_constant(&self.evaluator.neg(&half)?, 0.5).map(Some);
         }
-        let mut result = self.exponential(&real, scale, evaluation)?;
+        let Some(mut result) = self.exponential(&real, scale, evaluation, step)? else { return Ok(None) };
         let mut mirrored = result.clone();
         if self.settings.numbers == Numbers::Complex {
             // (z - conj z)/i = i (conj z - z)
             let difference = self.evaluator.sub(&conjugate, &high)?;
             let imaginary = self.evaluator.rescale(&self.evaluator.times_i(&difference)?)?;
-            let imaginary = self.evaluator.times_i(&self.exponential(&imaginary, scale, evaluation)?)?;
+            let Some(imaginary) = self.exponential(&imaginary, scale, evaluation, step)? else { return Ok(None) };
+            let imaginary = self.evaluator.times_i(&imaginary)?;
             mirrored = self.evaluator.sub(&result, &imaginary)?;
             self.evaluator.add_assign(&mut result, &imaginary)?;
         }
         // Im a + i Im b = i (conj(a - i b) - (a + i b))/2; the half is in a and b
         let mirrored = self.evaluator.conjugate(&mirrored, evaluation)?;
-        self.evaluator.times_i(&self.evaluator.sub(&mirrored, &result)?)
+        self.evaluator.times_i(&self.evaluator.sub(&mirrored, &result)?).map(Some)
     }
 
     /// The linear map.
@@ -453,19 +508,34 @@ impl Refresh {
 
     /// A ciphertext whose imaginary parts are halves of `z`, at the scale of `z`, from slots
     /// `t/κ`; for bits a quarter of `exp(2πit)`, at the scale of the first prime.
-    fn exponential(&self, x: &Ciphertext, scale: &Scale, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+    fn exponential(
+        &self,
+        x: &Ciphertext,
+        scale: &Scale,
+        keys: &EvaluationKeys,
+        step: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Ciphertext>, OperationError> {
         let evaluator = &self.evaluator;
         let (series, linear) = self.weights(self.correction(x.level())?);
         let mut y = evaluator.series(Basis::Chebyshev, x, &series, &Scale::prime(0), keys)?;
         for _ in 0..self.settings.squarings {
+            if !step() {
+                return Ok(None);
+            }
             y = evaluator.mul_rescale(&y, &y, keys)?;
+        }
+        if !step() {
+            return Ok(None);
         }
         if let Some(linear) = linear {
             let term = evaluator.mul_constant_at(&y, linear, y.scale())?;
             let difference = evaluator.sub(&term, &evaluator.tensor(&y, &y)?)?;
             y = evaluator.relinearize_rescale(&difference, keys)?;
+            if !step() {
+                return Ok(None);
+            }
         }
-        Ok(evaluator.with_parts(&y, y.inner().parts().to_vec(), scale))
+        Ok(Some(evaluator.with_parts(&y, y.inner().parts().to_vec(), scale)))
     }
 
     /// `q_0` over the scale after the squarings of numbers of `level`, if that of the series is

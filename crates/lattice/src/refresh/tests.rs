@@ -352,3 +352,28 @@ fn what_does_not_fit_is_refused() {
     let product = evaluator.tensor(&x, &x).unwrap();
     assert!(refresh.refresh(&product, &keys).is_err());
 }
+
+#[test]
+fn a_refresh_tells_its_steps_and_ends_between_them() {
+    let mut bench = Bench::new(9, 21);
+    for settings in [RefreshSettings::real(16), RefreshSettings::complex(256), RefreshSettings::real(8).precise()] {
+        let (refresh, keys) = bench.server(settings);
+        let x = bench.encrypt(&numbers(refresh.settings().slots(), 1), 40, 4);
+        let mut told = 0;
+        let counted: Result<Ciphertext, RefreshError> = refresh.refresh_with(&x, &keys, || {
+            told += 1;
+            Ok(())
+        });
+        assert_eq!(told, refresh.steps());
+        let bytes = |x: &Ciphertext| crate::wire::encode_ckks_ciphertext(x).unwrap();
+        assert!(bytes(&counted.unwrap()) == bytes(&refresh.refresh(&x, &keys).unwrap()));
+        for last in [1, told / 2, told] {
+            let mut left = last;
+            let ended = refresh.refresh_with(&x, &keys, || {
+                left -= 1;
+                if left == 0 { Err(RefreshError::Operation(OperationError::Empty)) } else { Ok(()) }
+            });
+            assert_eq!((ended.map(drop), left), (Err(OperationError::Empty.into()), 0), "{last}");
+        }
+    }
+}

@@ -128,10 +128,14 @@ impl Bench {
         self.add("relinearize", move || assert!(black_box(ev.0.relinearize(&product, &ev.1)).is_ok()));
         let ev = e.clone();
         self.add("rescale", move || assert!(black_box(ev.0.rescale(&relinearised)).is_ok()));
-        // the part of a rotation that is for its bounds
+        // the part of a rotation that is for its bounds and for identities
         if let Some(estimate) = c.0.estimate().copied() {
-            let estimator = ckks::Estimator::new(parameters);
-            self.add("bounds", move || assert!(estimator.fits(&estimator.switch(black_box(&estimate)))));
+            let (ev, x, estimator) = (e.clone(), c.clone(), ckks::Estimator::new(parameters));
+            self.add("bounds", move || {
+                let (x, keys) = (black_box(&x.0), black_box(&ev.1));
+                assert!(x.parameters() == keys.parameters() && x.parameters() == ev.0.parameters());
+                assert!(x.key() == keys.id() && estimator.fits(&estimator.switch(black_box(&estimate))));
+            });
         }
         let (ev, x) = both();
         self.add("rotate", move || assert!(black_box(ev.0.rotate(&x.0, 1, &ev.1)).is_ok()));

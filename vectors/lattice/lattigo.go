@@ -92,9 +92,18 @@ func key(out *os.File, params rlwe.Parameters, name string, gadget rlwe.GadgetCi
 	fmt.Fprintln(out)
 }
 
-func exact(path string, logN int, t uint64, all bool) {
+// The records of a file.
+type records int
+
+const (
+	end   records = iota // the end of a circuit
+	some                 // its steps and keys
+	every                // more steps, and slots
+)
+
+func exact(path string, logN int, logQ []int, t uint64, wanted records) {
 	params := must(bgv.NewParametersFromLiteral(bgv.ParametersLiteral{
-		LogN: logN, LogQ: []int{39, 39, 39}, LogP: []int{39}, PlaintextModulus: t,
+		LogN: logN, LogQ: logQ, LogP: []int{39}, PlaintextModulus: t,
 	}))
 	out := must(os.Create(path))
 	defer out.Close()
@@ -102,11 +111,15 @@ func exact(path string, logN int, t uint64, all bool) {
 	sk := generator.GenSecretKeyNew()
 	relin := generator.GenRelinearizationKeyNew(sk)
 	steps := []int{1, 2, -5}
+	if wanted == some {
+		steps = []int{-5}
+	}
 	elements := []uint64{params.GaloisElementForRowRotation()}
 	for _, step := range steps {
 		elements = append(elements, params.GaloisElement(step))
 	}
-	keys := rlwe.NewMemEvaluationKeySet(relin, generator.GenGaloisKeysNew(elements, sk)...)
+	galois := generator.GenGaloisKeysNew(elements, sk)
+	keys := rlwe.NewMemEvaluationKeySet(relin, galois...)
 	encoder, evaluator := bgv.NewEncoder(params), bgv.NewEvaluator(params, keys)
 	encryptor, decryptor := rlwe.NewEncryptor(params, generator.GenPublicKeyNew(sk)), rlwe.NewDecryptor(params, sk)
 	head(out, params.Parameters, sk)
@@ -119,7 +132,7 @@ func exact(path string, logN int, t uint64, all bool) {
 		for i := range values {
 			values[i] = of(int64(i))
 		}
-		if all {
+		if wanted == every {
 			slots(name, values)
 		}
 		plaintext := bgv.NewPlaintext(params, params.MaxLevel())
@@ -128,7 +141,7 @@ func exact(path string, logN int, t uint64, all bool) {
 	}
 	write := func(name string, ct *rlwe.Ciphertext) {
 		ciphertext(out, params.Parameters, name, ct.Scale.Uint64(), ct)
-		if !all {
+		if wanted != every {
 			return
 		}
 		values := make([]int64, params.MaxSlots())
@@ -140,7 +153,11 @@ func exact(path string, logN int, t uint64, all bool) {
 	b := encrypt("b", func(i int64) int64 { return half - (i*11+5)%int64(t) })
 	product := must(evaluator.MulNew(a, b))
 	switched := must(evaluator.RelinearizeNew(product))
-	if all {
+	if wanted != end {
+		key(out, params.Parameters, "relinearisation", relin.GadgetCiphertext)
+		for i, step := range steps {
+			key(out, params.Parameters, fmt.Sprintf("rotation%d", step), galois[i+1].GadgetCiphertext)
+		}
 		write("fresh-a", a)
 		write("fresh-b", b)
 		write("product", product)
@@ -148,10 +165,12 @@ func exact(path string, logN int, t uint64, all bool) {
 		for _, step := range steps {
 			write(fmt.Sprintf("rotated%d", step), must(evaluator.RotateColumnsNew(a, step)))
 		}
+	}
+	if wanted == every {
 		write("swapped", must(evaluator.RotateRowsNew(a)))
 	}
 	check(evaluator.Rescale(switched, switched))
-	if all {
+	if wanted != end {
 		write("switched", switched)
 	} else {
 		rotated := must(evaluator.RotateColumnsNew(switched, -5))
@@ -237,8 +256,9 @@ func approximate(path string, logN int, all bool) {
 
 func main() {
 	folder := os.Args[1]
-	exact(folder+"/lattigo-bgv-64.txt", 6, 257, true)
-	exact(folder+"/lattigo-bgv-16384.txt", 14, 65537, false)
+	exact(folder+"/lattigo-bgv-64.txt", 6, []int{39, 39, 39}, 257, every)
+	exact(folder+"/lattigo-bgv-4096.txt", 12, []int{39, 39}, 114689, some)
+	exact(folder+"/lattigo-bgv-16384.txt", 14, []int{39, 39, 39}, 65537, end)
 	approximate(folder+"/lattigo-ckks-64.txt", 6, true)
 	approximate(folder+"/lattigo-ckks-16384.txt", 14, false)
 }

@@ -117,6 +117,10 @@ fn soak<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
     let name = names("soak", name, &soak::names())?.remove(0);
     let mut minutes = soak::DEFAULT_MINUTES;
     while let Some(word) = words.next() {
+        // its last line is JSON in any case
+        if word == "--json" && name == "fleet" {
+            continue;
+        }
         let (option, value) = option(word, &mut words)?;
         if option != "--minutes" {
             return Err(format!("expected --minutes, found `{option}`"));
@@ -212,6 +216,8 @@ mod tests {
         }
         assert_eq!(call("soak"), Ok(Call::ListSoaks));
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
+        assert_eq!(call("soak fleet --json").unwrap(), call("soak fleet").unwrap());
+        assert!(call("soak fuzz --json").is_err());
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
         assert_eq!((call("web"), call("book")), (Ok(Call::Web), Ok(Call::Book)));
         assert_eq!(call("ct"), Ok(Call::Test { without: Vec::new(), only: vec!["ct".to_owned()] }));

@@ -1,12 +1,25 @@
 //! A strict reader of Prometheus text (format 0.0.4), with the rules of `promtool check metrics`.
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Where `promtool` is installed, it checks the text, too: the rules below are ours.
+fn prometheus_takes(text: &str) {
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut promtool) = promtool.spawn() else { return };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    assert!(output.status.success(), "promtool: {}", String::from_utf8_lossy(&output.stderr));
+}
 
 /// Checks a text whole.
 ///
 /// # Panics
 /// If a rule is broken, with the line.
 pub fn check(text: &str) {
+    prometheus_takes(text);
     assert!(text.is_empty() || text.ends_with('\n'), "a last line without an end");
     let (mut families, mut samples, mut family) = (BTreeSet::new(), BTreeSet::new(), None::<(String, String)>);
     let mut lines = text.lines();

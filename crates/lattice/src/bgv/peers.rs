@@ -4,9 +4,14 @@
 //! OpenFHE keeps a message as we do, `m + t e mod Q`, with primes that are 1 modulo `t`. Lattigo
 //! keeps it as `m/t mod Q` with an error of 1, not `t`. A product by `t` makes it one of ours, and
 //! the factor is its scale.
+//!
+//! So do Lattigo's evaluation keys: times `t`, with errors that are multiples of `t`, they switch
+//! the last part of **Lattigo's** ciphertext, and the result is `t` times Lattigo's.
 
 use super::*;
-use crate::rlwe::known_answers::Answers;
+use crate::ring::Poly;
+use crate::rlwe;
+use crate::rlwe::known_answers::{Answers, largest};
 use crate::rlwe::tests::rng;
 
 const ALL: [&str; 9] =
@@ -58,11 +63,13 @@ fn expected(answers: &Answers, name: &str) -> Vec<i64> {
 
 #[test]
 fn ciphertexts_of_others_decrypt_to_what_they_hold() {
-    // 64 slots modulo 257 with every step, and the degree and modulus of the named sets with the
-    // end of a circuit
+    // 64 slots modulo 257 with every step, and degrees and moduli of named sets: the steps of one
+    // (`search-17`), and the end of a circuit (`bgv-c`)
     let without_swap: Vec<&str> = ALL.into_iter().filter(|name| *name != "swapped").collect();
+    let steps = ["fresh-a", "fresh-b", "product", "relinearised", "rotated-5", "switched"];
     for (file, names) in [
         ("lattigo-bgv-64", &ALL[..]),
+        ("lattigo-bgv-4096", &steps),
         ("lattigo-bgv-16384", &["product-rotated-5"]),
         ("openfhe-bgv-64", &without_swap),
         ("openfhe-bgv-16384", &["product-rotated-5"]),
@@ -84,6 +91,49 @@ fn ciphertexts_of_others_decrypt_to_what_they_hold() {
 #[test]
 fn our_evaluator_does_to_lattigos_ciphertexts_what_lattigos_does() {
     evaluate_as("lattigo-bgv-64");
+    evaluate_as("lattigo-bgv-4096");
+}
+
+/// Lattigo's ciphertext with the last part as it is, and the others times `t`.
+fn for_lattigos_keys(answers: &Answers, name: &str) -> Ciphertext {
+    let (inner, factor) = answers.ciphertext(name);
+    let t = answers.parameters.error_factor() as i64;
+    let mut parts = inner.parts().to_vec();
+    let last = parts.len() - 1;
+    parts[..last].iter_mut().for_each(|part| part.scale_assign(t));
+    let mut ciphertext = Ciphertext::new(rlwe::Ciphertext::new(&answers.parameters, None, parts), factor, 0.0);
+    ciphertext.declare_noise(60.0);
+    ciphertext
+}
+
+#[test]
+fn our_evaluator_switches_with_lattigos_keys() {
+    for (file, steps) in [("lattigo-bgv-64", &[1, 2, -5][..]), ("lattigo-bgv-4096", &[-5])] {
+        let answers = Answers::read(file);
+        let t = answers.parameters.error_factor() as i64;
+        let keys = EvaluationKeys::from_inner(&answers.parameters, answers.lattigos_keys(steps, t));
+        let evaluator = Evaluator::new(&answers.parameters).unwrap();
+        let same = |ours: &Ciphertext, name: &str| {
+            let theirs = ciphertext(&answers, name);
+            assert_eq!(decrypted(&answers, ours).coefficients(), decrypted(&answers, &theirs).coefficients(), "{name}");
+            // both have the same message, and errors of two switches
+            let secret = answers.ternary_secret();
+            let [mut ours, theirs] = [ours, &theirs].map(|one| Poly::clone(&secret.phase_values(&one.inner)));
+            ours.sub_assign(&theirs);
+            let off = largest(ours) / t.unsigned_abs();
+            assert!(off < 1 << 20, "{file}, {name}: {off} times t");
+        };
+        same(&evaluator.relinearize(&for_lattigos_keys(&answers, "product"), &keys).unwrap(), "relinearised");
+        for step in steps {
+            let rotated = evaluator.rotate(&for_lattigos_keys(&answers, "fresh-a"), *step, &keys).unwrap();
+            same(&rotated, &format!("rotated{step}"));
+        }
+        // keys that are not times t leave nothing of the message
+        let wrong = EvaluationKeys::from_inner(&answers.parameters, answers.lattigos_keys(steps, 1));
+        let rotated = evaluator.rotate(&for_lattigos_keys(&answers, "fresh-a"), -5, &wrong).unwrap();
+        let found = Decryptor::new(&answers.ternary_secret()).unwrap().decrypt_measured(&rotated).map(drop);
+        assert_eq!(found, Err(DecryptError::Noise), "{file}");
+    }
 }
 
 #[test]
@@ -93,10 +143,9 @@ fn our_evaluator_does_to_openfhes_ciphertexts_what_openfhes_does() {
 
 fn evaluate_as(file: &str) {
     let answers = Answers::read(file);
-    let (secret, mut rng) = (answers.ternary_secret(), rng(22));
+    let (secret, mut rng, top) = (answers.ternary_secret(), rng(22), answers.parameters.data_primes());
     let evaluator = Evaluator::new(&answers.parameters).unwrap();
-    let mut keys = EvaluationKeys::new(&answers.parameters).with_relinearization(&secret, 3, &mut rng).unwrap();
-    keys.add_swap(&secret, 3, &mut rng).unwrap();
+    let mut keys = EvaluationKeys::new(&answers.parameters).with_relinearization(&secret, top, &mut rng).unwrap();
     let of = |name: &str| ciphertext(&answers, name);
     let same = |ours: &Ciphertext, name: &str| {
         let [ours, theirs] = [ours, &of(name)].map(|one| decrypted(&answers, one));
@@ -104,14 +153,18 @@ fn evaluate_as(file: &str) {
     };
     same(&evaluator.tensor(&of("fresh-a"), &of("fresh-b")).unwrap(), "product");
     same(&evaluator.relinearize(&of("product"), &keys).unwrap(), "relinearised");
-    let switched = evaluator.to_level(&of("relinearised"), 2).unwrap();
+    let switched = evaluator.to_level(&of("relinearised"), top - 1).unwrap();
     assert_eq!(switched.factor(), of("switched").factor());
     same(&switched, "switched");
-    if answers.all("ciphertext").any(|fields| fields[0] == "swapped") {
+    let has = |name: &str| answers.all("ciphertext").any(|fields| fields[0] == name);
+    if has("swapped") {
+        keys.add_swap(&secret, top, &mut rng).unwrap();
         same(&evaluator.swap_rows(&of("fresh-a"), &keys).unwrap(), "swapped");
     }
-    for steps in [1, 2, -5] {
-        keys.add_rotation(&secret, steps, 3, &mut rng).unwrap();
+    let steps: Vec<i64> = [1, 2, -5].into_iter().filter(|steps| has(&format!("rotated{steps}"))).collect();
+    assert!(steps.contains(&-5));
+    for steps in steps {
+        keys.add_rotation(&secret, steps, top, &mut rng).unwrap();
         same(&evaluator.rotate(&of("fresh-a"), steps, &keys).unwrap(), &format!("rotated{steps}"));
     }
 }

@@ -24,8 +24,8 @@ impl Evaluator {
     /// phase.
     ///
     /// Slots are sums of all `N` coefficients, and so the result's slots have errors of up to
-    /// `N 2^bits` over the scale, which [`Estimate::error`] counts. Sums of slots whose message has few coefficients may have much
-    /// smaller ones.
+    /// `N 2^bits` over the scale, which [`Estimate::error`] counts. Sums of slots whose message has
+    /// few coefficients may have much smaller ones.
     ///
     /// # Errors
     /// [`OperationError::Overflow`] if the noise would not fit the modulus; for a product before

@@ -122,7 +122,7 @@ fn evaluate_as(answers: &Answers) {
     }
     let mut all = vec![("ours", own)];
     if answers.all("key").next().is_some() {
-        all.push(("Lattigo's", EvaluationKeys::from_inner(parameters, answers.lattigos_keys(&steps))));
+        all.push(("Lattigo's", EvaluationKeys::from_inner(parameters, answers.lattigos_keys(&steps, 1))));
     }
     let evaluator = Evaluator::new(parameters).unwrap().unbounded();
     let of = |name: &str| ciphertext(answers, name);

@@ -90,8 +90,8 @@ impl Estimate {
         self.encoding + self.noise + self.flood
     }
 
-    /// A bound on the slots' errors, counted from the encoded numbers instead of the exact ones, and
-    /// without [floods](super::Evaluator::flood), which tell nothing.
+    /// A bound on the slots' errors, counted from the encoded numbers instead of the exact ones,
+    /// and without [floods](super::Evaluator::flood), which tell nothing.
     pub fn noise(&self) -> f64 {
         self.noise
     }

@@ -31,14 +31,16 @@ impl Answers {
         (Ciphertext::new(&self.parameters, None, parts), factor.parse().unwrap())
     }
 
-    /// Keys for products and for these rotations, with both halves as Lattigo made them.
-    pub(crate) fn lattigos_keys(&self, steps: &[i64]) -> EvaluationKeys {
+    /// Keys for products and for these rotations, with both halves as Lattigo made them, times a
+    /// factor.
+    pub(crate) fn lattigos_keys(&self, steps: &[i64], factor: i64) -> EvaluationKeys {
         let ring = self.parameters.ring();
         let level = self.parameters.data_primes();
         let key = |name: &str| {
             let halves = self.one("key", name);
-            let halves: Vec<Poly<Eval>> =
+            let mut halves: Vec<Poly<Eval>> =
                 halves.iter().map(|half| self.by_coefficients(half, ring.key_basis(level))).collect();
+            halves.iter_mut().for_each(|half| half.scale_assign(factor));
             // the seed belongs to another uniform half, and is not used
             let seed = Seed::from_bytes([0; 32]);
             let key = EvaluationKey::from_rows(&self.parameters, level, seed, |row, _, out| {

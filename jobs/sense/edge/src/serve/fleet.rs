@@ -21,7 +21,7 @@ use super::{
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -247,7 +247,7 @@ impl Fleet {
         let path = self.folder.join("bundle.json");
         let write = if path.exists() { write_atomically(&path, bytes) } else { write_secret(&path, bytes) };
         write.map_err(|error| SenseError::disk(&path, &error))?;
-        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let names: HashSet<String> = names.into_iter().map(str::to_owned).collect();
         self.know(bundle, sha256(bytes))?;
         self.sweep(&names);
         Ok(Ok(()))
@@ -255,12 +255,12 @@ impl Fleet {
 
     /// Removes objects without a name in the bundle; after an error an object stays until the next
     /// time.
-    fn sweep(&self, names: &[String]) {
+    fn sweep(&self, names: &HashSet<String>) {
         for entry in fs::read_dir(self.folder.join("objects")).into_iter().flatten().flatten() {
             let name = entry.file_name();
             // a file with any other name is still being written
             let is_object = unhex::<32>(&name.to_string_lossy()).is_some();
-            if is_object && !names.iter().any(|known| *known == *name.to_string_lossy()) {
+            if is_object && !names.contains(&*name.to_string_lossy()) {
                 let _ = fs::remove_file(entry.path());
             }
         }

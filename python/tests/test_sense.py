@@ -291,6 +291,72 @@ def test_readings_count_in_the_window_of_their_own_time(tmp_path):
             devices[0].seal([rows[0]], times=wrong)
 
 
+def test_long_rows_have_a_question_for_each_frame(tmp_path):
+    schema = {"profile": "u28", "slice": "1h", "channel": [{"name": "t"}, {"name": "v", "length": 300, "bits": 16}]}
+    holder = sense.KeyHolder(schema)
+    devices = [holder.device(f"d{i}", tmp_path / f"{i}.counter") for i in range(5)]
+    about = {"name": "q", "window": {"length": "1h"}, "statistic": [{"kind": "sum", "channel": "t"}, {"kind": "sum", "channel": "v"}]}
+    with pytest.raises(tobari.Error, match="register_all"):
+        holder.register(about)
+    assert holder.questions == {}, "nothing was registered"
+    holder.save(tmp_path / "holder")
+    asked = holder.register_all(about)
+    assert [one.sheet for one in asked] == list(range(len(asked))) and len(asked) == 3
+    assert holder.register_all(about) == asked, "a second time is no change"
+    with pytest.raises(tobari.Error, match="name is taken"):
+        holder.register_all({**about, "window": {"length": "1d"}})
+    server = sense.Server(*holder.bundle())
+    start, vector = 1_772_323_200, np.arange(300) * 200
+    for one in asked:
+        server.order(one)
+    for i, device in enumerate(devices):
+        assert server.take(device.seal([[i, *vector]], times=[start]), 1000 * start)["taken"] == 3
+    # a later run goes on with the stored folder
+    holder = sense.KeyHolder.load(tmp_path / "holder")
+    assert list(holder.questions.values()) == asked
+    found = {}
+    for one in asked:
+        [window] = server.windows(one)
+        release = holder.open(one, window, server.answer(one, window))
+        found.update({row["channel"]: row["value"] for row in release.rows()})
+    assert found == {"t": 10.0, **{f"v[{i}]": 5.0 * value for i, value in enumerate(vector)}}
+
+
+def test_windows_of_the_calendar_begin_at_midnight_of_their_zone(tmp_path):
+    from datetime import datetime, timezone
+
+    holder = sense.KeyHolder({"profile": "u28", "slice": "1h", "channel": [{"name": "t"}]})
+    devices = [holder.device(f"d{i}", tmp_path / f"{i}.counter") for i in range(5)]
+
+    def register(name, **window):
+        return holder.register({"name": name, "window": window, "frames": 99, "statistic": [{"kind": "sum", "channel": "t"}]})
+
+    questions = [register("month", length="1mo"), register("day", length="1d", zone="Europe/Berlin")]
+    server = sense.Server(*holder.bundle())
+    for question in questions:
+        server.order(question)
+    # the last hour before summer time, and the first hours of the day after it
+    times = [datetime(2026, 3, 28, 22, 30), datetime(2026, 3, 28, 23, 30), datetime(2026, 3, 29, 21, 30), datetime(2026, 3, 29, 22, 30), datetime(2026, 4, 1)]
+    times = [time.replace(tzinfo=timezone.utc).timestamp() for time in times]
+    for device in devices:
+        server.take(device.seal([[1]] * len(times), times=times), int(1000 * times[-1]))
+    found = []
+    for question in questions:
+        for window in server.windows(question):
+            [row] = holder.open(question, window, server.answer(question, window)).rows()
+            found.append((datetime.fromtimestamp(window / 1000, timezone.utc).isoformat()[:16], row["value"]))
+    assert found == [
+        ("2026-03-01T00:00", 20.0),
+        ("2026-04-01T00:00", 5.0),
+        ("2026-03-27T23:00", 5.0),
+        ("2026-03-28T23:00", 10.0),  # 23 hours
+        ("2026-03-29T22:00", 5.0),
+        ("2026-03-31T22:00", 5.0),
+    ]
+    with pytest.raises(tobari.Error, match="Europe/Berlin"):
+        register("other", length="1d", zone="Berlin")
+
+
 def test_frames_of_version_1_have_no_time(tmp_path):
     device = Fleet(tmp_path).devices[0]
     with pytest.raises(tobari.Error, match="profile u28 or p17"):

@@ -82,6 +82,15 @@ class Question(NamedTuple):
         """The name of its releases."""
         return str(json.loads(self.registered)["question"]["name"])
 
+    @property
+    def sheet(self) -> int:
+        """The part of each row that it is about: 0, unless rows are longer than a frame."""
+        return int(json.loads(self.order).get("sheet", 0))
+
+
+def _key(question: Question) -> str:
+    return f"{question.name}, sheet {question.sheet}" if question.sheet else question.name
+
 
 def _places(figure: Dict[str, Any]) -> List[Dict[str, Any]]:
     """The figure; the figures of a vector one by one, with the channel as `name[place]`."""
@@ -173,7 +182,7 @@ class KeyHolder:
     def _adopt(self, holder: _sense.KeyHolder) -> None:
         self._holder = holder
         self._folder: Optional[Path] = None
-        #: The registered questions, by name.
+        #: The registered questions, by name; those about sheets other than the first by `name, sheet N`.
         self.questions: Dict[str, Question] = {}
 
     @classmethod
@@ -188,7 +197,7 @@ class KeyHolder:
             raise Error("expected the card of this folder's key, found another's")
         for path in sorted((folder / "questions").glob("*.json")):
             asked = Question(*holder._holder.take_up(path.read_text()))
-            holder.questions[asked.name] = asked
+            holder.questions[_key(asked)] = asked
             for release in (folder / "releases" / asked.id).glob("*.json"):
                 holder._holder.note_opened(asked.id, int(release.stem))
         holder._folder = folder
@@ -268,15 +277,32 @@ class KeyHolder:
     def register(self, question: Json) -> Question:
         """Registers a question for the devices that are active now.
 
-        Raises `tobari.Error` if sums could overflow with all devices at full scale.
+        Raises `tobari.Error` if sums could overflow with all devices at full scale, and if the question is about several frames of
+        each row: `register_all` takes such a question.
         """
-        asked = Question(*self._holder.register(_text(question)))
-        if asked.name in self.questions and self.questions[asked.name].id != asked.id:
-            raise Error(f"the name is taken by another question: {asked.name}; choose another name")
-        if asked.name not in self.questions:
-            self.questions[asked.name] = asked
-            self._keep(asked)
-        return asked
+        return self._register(question, several=False)[0]
+
+    def register_all(self, question: Json) -> List[Question]:
+        """Registers a question that may be about several frames of each row: a question for each of them, in their order.
+
+        Each has windows, answers and releases of its own. The release of a window is complete with the releases of all questions.
+        Raises `tobari.Error` as `register`.
+        """
+        return self._register(question, several=True)
+
+    def _register(self, question: Json, several: bool) -> List[Question]:
+        all = [Question(*one) for one in self._holder.register(_text(question))]
+        if len(all) > 1 and not several:
+            raise Error(f"the question is about {len(all)} frames of each row: register it with register_all, or ask about fewer channels")
+        name = all[0].name
+        known = [one for one in self.questions.values() if one.name == name]
+        if known and {one.id for one in known} != {one.id for one in all}:
+            raise Error(f"the name is taken by another question: {name}; choose another name")
+        if not known:
+            for one in all:
+                self.questions[_key(one)] = one
+                self._keep(one)
+        return all
 
     def bundle(self, progress: Progress = None) -> Tuple[bytes, Dict[str, bytes]]:
         """The data for a server: a bundle, and objects by their SHA-256. It contains no key that decrypts."""

@@ -20,6 +20,7 @@ use tobari_sense::registry::{FLEET, Registry, Secret};
 use tobari_sense::schema::Schema;
 use tobari_sense::setting::{Setting, key_name};
 use tobari_sense::with_profile;
+use tobari_sense_files::calendar;
 use zeroize::Zeroizing;
 
 /// Parses a schema from JSON.
@@ -166,22 +167,16 @@ impl KeyHolder {
         Ok(state.registry.entries().iter().map(one).collect())
     }
 
-    /// Registers a question (JSON). Returns its name between key holder and server, the order for
-    /// the server, and the key holder's file, as JSON.
-    fn register(&self, py: Python<'_>, question: &str) -> PyResult<(String, String, String)> {
+    /// Registers a question (JSON), once for each sheet that it is about. Returns for each its name
+    /// between key holder and server, the order for the server, and the key holder's file, as JSON.
+    fn register(&self, py: Python<'_>, question: &str) -> PyResult<Vec<(String, String, String)>> {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
-            let mut state = self.state()?;
-            let mut all = question
-                .register(&self.schema, &self.setting, &state.registry, &self.holder.question_names())
-                .map_err(failed)?;
-            match (all.pop(), all.len()) {
-                (Some(registered), 0) => taken_up(&mut state.desk, registered),
-                _ => Err(failed(
-                    "expected a question about one frame of each row, found one about several: register it with \
-                     `tobari sense query`, or ask about fewer channels",
-                )),
-            }
+            let bounds = calendar::bounds(&question.window).map_err(failed)?;
+            let (mut state, names) = (self.state()?, self.holder.question_names());
+            let State { registry, desk, .. } = &mut *state;
+            let all = question.register_between(&self.schema, &self.setting, registry, &names, &bounds);
+            all.map_err(failed)?.into_iter().map(|registered| taken_up(desk, registered)).collect()
         })
     }
 

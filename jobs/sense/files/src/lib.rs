@@ -1,7 +1,9 @@
-//! The files of the job `sense`: a device's counter and outbox, and a server's frames.
+//! The files of the job `sense`: a device's counter and outbox, and a server's frames; and the
+//! calendar of windows, which takes its zones from a table.
 
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 mod counter;
 mod error;
 mod outbox;

@@ -2,7 +2,6 @@
 //! holder decrypts the results that may be released.
 
 mod arguments;
-mod calendar;
 mod device_list;
 mod devices;
 mod encrypt;

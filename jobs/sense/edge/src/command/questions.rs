@@ -1,13 +1,13 @@
 //! `tobari sense query`: registered questions.
 
 use super::arguments::QueryArguments;
-use super::calendar;
 use super::folder::{self, KeyFolder, wrong};
 use serde_json::json;
 use std::fs;
 use tobari_command::output::{self, Failure};
 use tobari_host::files::{check_bounded, write_secret};
 use tobari_sense::question::{MAX_REGISTERED, Question, Registered};
+use tobari_sense_files::calendar;
 
 /// Registers, lists or removes questions.
 pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {

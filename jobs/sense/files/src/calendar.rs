@@ -12,7 +12,7 @@ use tobari_sense::question::Window;
 const FROM: i32 = 2001;
 
 /// The first year in which no window begins.
-pub(super) const UNTIL: i32 = 2045;
+pub const UNTIL: i32 = 2045;
 
 /// The steps of windows.
 enum Step {
@@ -24,7 +24,7 @@ enum Step {
 ///
 /// # Errors
 /// A text with the remedy.
-pub(super) fn bounds(window: &Window) -> Result<Vec<u64>, String> {
+pub fn bounds(window: &Window) -> Result<Vec<u64>, String> {
     if !window.is_by_calendar() {
         return Ok(Vec::new());
     }

@@ -303,6 +303,10 @@ def test_long_rows_have_a_question_for_each_frame(tmp_path):
     asked = holder.register_all(about)
     assert [one.sheet for one in asked] == list(range(len(asked))) and len(asked) == 3
     assert holder.register_all(about) == asked, "a second time is no change"
+    # a call that ended between two files is completed
+    (tmp_path / "holder" / "questions" / f"{asked[1].id}.json").unlink()
+    again = sense.KeyHolder.load(tmp_path / "holder")
+    assert len(again.questions) == 2 and again.register_all(about) == asked
     with pytest.raises(tobari.Error, match="name is taken"):
         holder.register_all({**about, "window": {"length": "1d"}})
     server = sense.Server(*holder.bundle())

@@ -29,14 +29,17 @@ pub(crate) fn step(root: &Path) -> Outcome {
         pass(cargo(root).args(["build", "--release", "--lib", "--target", SENSOR, "--package", "tobari-device"]))
             .and_then(|()| pass(glue(root, GLUE, "build").args(["--release", "--target", SENSOR])))
             .and_then(|()| pass(glue(root, BOARD, "clippy").args(["--target", SENSOR, "--", "-D", "warnings"])))
-            .and_then(|()| pass(glue(root, BOARD, "build").args(["--release", "--target", SENSOR])));
+            .and_then(|()| {
+                pass(glue(root, BOARD, "build").args(["--release", "--target", SENSOR, "--features", "factory"]))
+            });
     if let Err(why) = built {
         return Outcome::Failed(why);
     }
-    if on_path(EMULATOR).is_none() && !bring(EMULATOR).unwrap_or(false) {
-        return Outcome::NotRun(format!("{EMULATOR} is not on PATH (Debian: apt-get install {EMULATOR})"));
+    match on_path(EMULATOR).map_or_else(|| bring(EMULATOR), |_| Ok(true)) {
+        Ok(true) => outcome(on_the_board(root)),
+        Err(why) => Outcome::Failed(why),
+        Ok(false) => Outcome::NotRun(format!("{EMULATOR} is not on PATH (Debian: apt-get install {EMULATOR})")),
     }
-    outcome(on_the_board(root))
 }
 
 /// A cargo command on one of the two workspaces.
@@ -68,8 +71,8 @@ fn programs_in_c(root: &Path) -> Result<(), String> {
 
 /// The sketch for Arduino, with a stand-in for the core of a board.
 fn sketch(root: &Path) -> Result<(), String> {
-    if on_path("c++").is_none() {
-        bring("g++")?;
+    if on_path("c++").is_none() && !bring("g++")? {
+        return Err("the sketch needs a C++ compiler: c++ is not on PATH (Debian: apt-get install g++)".to_owned());
     }
     pass(&mut Command::new(compiled(root, "c++", "-std=c++17", "tests/arduino/main.cpp")?))
 }
@@ -127,7 +130,10 @@ fn emulated(program: &Path) -> Result<String, String> {
     let mut command = Command::new(EMULATOR);
     command.args(["-machine", "mps2-an386", "-icount", "shift=0", "-nographic", "-monitor", "none"]);
     command.args(["-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"]).arg(program);
-    let output = command.output().map_err(|error| format!("{EMULATOR}: {error}"))?;
+    // a program that neither ends nor fails is stopped
+    let mut limited = Command::new("timeout");
+    limited.arg("120").arg(command.get_program()).args(command.get_args());
+    let output = limited.output().map_err(|error| format!("{EMULATOR}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let problems = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(text) } else { Err(format!("{}: {text}{problems}", program.display())) }

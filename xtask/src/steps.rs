@@ -246,8 +246,6 @@ fn docs(run: &mut Run) -> Outcome {
     ))
 }
 
-/// Builds the device's code for a target without an allocator and an operating system, also for
-/// programs in C. Before that, the programs in C run on this machine.
 fn wasm(run: &mut Run) -> Outcome {
     if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::Failed(why);

@@ -100,6 +100,9 @@ fn next(state: &mut u64) -> f64 {
     (z ^ (z >> 31)) as i64 as f64 / 2f64.powi(63)
 }
 
+/// Rotations by these steps in turn find their keys in memory, not in a cache.
+const STEPS: i64 = 8;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.is_empty() || arguments.len() > 2 {
@@ -138,12 +141,17 @@ fn main() {
     module.glwe_tensor_key_encrypt_sk(&mut tensor, &raw, &mut noise, &mut mask, &mut arena.borrow());
     let mut tensor_key = module.glwe_tensor_key_prepared_alloc_from_infos(&tensor_layout);
     module.glwe_tensor_key_prepare(&mut tensor_key, &tensor, &mut arena.borrow());
-    let element = module.ckks_galois_element(1);
-    let mut rotation = module.glwe_automorphism_key_alloc_from_infos(&rotation_layout);
-    module.glwe_automorphism_key_encrypt_sk(&mut rotation, element, &raw, &mut noise, &mut mask, &mut arena.borrow());
-    let mut rotation_key = module.glwe_automorphism_key_prepared_alloc_from_infos(&rotation_layout);
-    module.glwe_automorphism_key_prepare(&mut rotation_key, &rotation, &mut arena.borrow());
-    let rotation_keys = HashMap::from([(element, rotation_key)]);
+    let mut rotation_keys = HashMap::new();
+    for step in 1..=STEPS {
+        let element = module.ckks_galois_element(step);
+        let mut rotation = module.glwe_automorphism_key_alloc_from_infos(&rotation_layout);
+        module.glwe_automorphism_key_encrypt_sk(
+            &mut rotation, element, &raw, &mut noise, &mut mask, &mut arena.borrow(),
+        );
+        let mut rotation_key = module.glwe_automorphism_key_prepared_alloc_from_infos(&rotation_layout);
+        module.glwe_automorphism_key_prepare(&mut rotation_key, &rotation, &mut arena.borrow());
+        rotation_keys.insert(element, rotation_key);
+    }
 
     // Messages and ciphertexts.
     let slots = set.n / 2;
@@ -202,5 +210,10 @@ fn main() {
     });
     bench.measure("rotate", || {
         module.ckks_rotate_into(1, &mut out, &a, &rotation_keys, &mut arena.borrow()).unwrap();
+    });
+    let mut step = 0;
+    bench.measure("rotate_keys", || {
+        step = step % STEPS + 1;
+        module.ckks_rotate_into(step, &mut out, &a, &rotation_keys, &mut arena.borrow()).unwrap();
     });
 }

@@ -63,6 +63,16 @@ pub fn end() -> ! {
     }
 }
 
+/// A fault ends the emulation, too.
+#[cortex_m_rt::exception]
+unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
+    hprintln!("{:?}", frame);
+    debug::exit(debug::EXIT_FAILURE);
+    loop {
+        cortex_m::asm::wfi();
+    }
+}
+
 #[panic_handler]
 fn stopped(why: &PanicInfo<'_>) -> ! {
     hprintln!("{}", why);

@@ -291,17 +291,15 @@ class KeyHolder:
         return self._register(question, several=True)
 
     def _register(self, question: Json, several: bool) -> List[Question]:
-        all = [Question(*one) for one in self._holder.register(_text(question))]
-        if len(all) > 1 and not several:
-            raise Error(f"the question is about {len(all)} frames of each row: register it with register_all, or ask about fewer channels")
-        name = all[0].name
-        known = [one for one in self.questions.values() if one.name == name]
-        if known and {one.id for one in known} != {one.id for one in all}:
+        all = [Question(*one) for one in self._holder.register(_text(question), several)]
+        name, ids = all[0].name, {one.id for one in all}
+        # an earlier call may have ended between two of them
+        if not {one.id for one in self.questions.values() if one.name == name} <= ids:
             raise Error(f"the name is taken by another question: {name}; choose another name")
-        if not known:
-            for one in all:
-                self.questions[_key(one)] = one
+        for one in all:
+            if _key(one) not in self.questions:
                 self._keep(one)
+                self.questions[_key(one)] = one
         return all
 
     def bundle(self, progress: Progress = None) -> Tuple[bytes, Dict[str, bytes]]:

@@ -167,16 +167,25 @@ impl KeyHolder {
         Ok(state.registry.entries().iter().map(one).collect())
     }
 
-    /// Registers a question (JSON), once for each sheet that it is about. Returns for each its name
-    /// between key holder and server, the order for the server, and the key holder's file, as JSON.
-    fn register(&self, py: Python<'_>, question: &str) -> PyResult<Vec<(String, String, String)>> {
+    /// Registers a question (JSON), once for each sheet that it is about, of which there is one
+    /// unless `several`. Returns for each its name between key holder and server, the order for the
+    /// server, and the key holder's file, as JSON.
+    fn register(&self, py: Python<'_>, question: &str, several: bool) -> PyResult<Vec<(String, String, String)>> {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
             let bounds = calendar::bounds(&question.window).map_err(failed)?;
             let (mut state, names) = (self.state()?, self.holder.question_names());
             let State { registry, desk, .. } = &mut *state;
             let all = question.register_between(&self.schema, &self.setting, registry, &names, &bounds);
-            all.map_err(failed)?.into_iter().map(|registered| taken_up(desk, registered)).collect()
+            let all = all.map_err(failed)?;
+            if all.len() > 1 && !several {
+                return Err(failed(format!(
+                    "the question is about {} frames of each row: register it with register_all, or ask about fewer \
+                     channels",
+                    all.len()
+                )));
+            }
+            all.into_iter().map(|registered| taken_up(desk, registered)).collect()
         })
     }
 

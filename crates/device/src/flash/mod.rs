@@ -5,17 +5,23 @@
 //! sectors:
 //!
 //! - **A record** is the number and its complement. So each bit has a partner, and exactly one of
-//!   the two is zero. A write that was cut off leaves a pair of ones, an erasure that was cut off
-//!   makes one, and a cell that lost its charge too. None of these makes a number of another.
+//!   the two is zero. A write that was cut off leaves a pair of ones. An erasure that was cut off
+//!   makes pairs of ones or of zeros. A cell that lost its charge makes a pair of ones. None of
+//!   these makes a number of another.
 //! - **Records are appended.** The largest number counts. If a sector is full, the other one is
 //!   erased and takes the next record, twice; the full one still has the newest number meanwhile.
 //! - **A record that cannot be read counts as [`BLOCK`]**, which is the most that a record adds. A
 //!   record of a power loss was never used, so this skips counters and repeats none. If the newest
 //!   record decays, or an error-correcting memory reports it, no counter comes twice either. Two
-//!   records that decay before a third is written may be too much.
+//!   records that decay before a third is written may be too much. An erasure that was cut off may
+//!   skip a whole sector of blocks: 32,768 counters with sectors of 4 KiB.
 //! - **Erased memory is no counter.** A device begins with [`FlashCounter::create`], together with
 //!   its key. [`FlashCounter::open`] refuses memory without a record: a device whose flash was
 //!   erased needs a new key.
+//!
+//! **What the memory must do:** erased words read as `0xff`, and a word that cannot be read is an
+//! error of `read`. Some memories with error correction stop the processor instead: their driver
+//! must catch that, or the device does not start after a write that was cut off.
 //!
 //! With sectors of 4 KiB, a sector is erased once in 65,408 frames.
 
@@ -99,6 +105,8 @@ struct Sector {
     used: u32,
     /// Records that cannot be read, behind the largest number.
     unread: u32,
+    /// Was any record read?
+    answers: bool,
 }
 
 impl<F: NorFlash> FlashCounter<F> {
@@ -108,13 +116,14 @@ impl<F: NorFlash> FlashCounter<F> {
     const RECORDS: u32 = F::ERASE_SIZE as u32 / Self::RECORD;
 
     /// Erases both sectors and starts from 0, **for a new key only**: with an old key, counters
-    /// would come twice.
+    /// would come twice. Store the new key first, and delete the old one: where the power fails
+    /// here, the sectors may have an older counter of the old key.
     ///
     /// # Errors
     /// [`FlashError`]; call it again before the key is used.
     pub fn create(flash: F, offset: u32) -> Result<Self, FlashError<F::Error>> {
         let mut counter = Self::over(flash, offset)?;
-        let end = offset + SECTORS * F::ERASE_SIZE as u32;
+        let end = counter.address(SECTORS, 0);
         counter.flash.erase(offset, end).map_err(FlashError::Flash)?;
         counter.write(0, 0, 0)?;
         counter.write(0, 1, 0)?;
@@ -138,9 +147,10 @@ impl<F: NorFlash> FlashCounter<F> {
     }
 
     fn over(flash: F, offset: u32) -> Result<Self, FlashError<F::Error>> {
-        let sector = F::ERASE_SIZE as u32;
+        let sector = u32::try_from(F::ERASE_SIZE).map_err(|_| FlashError::Sectors)?;
+        let end = sector.checked_mul(SECTORS).and_then(|both| offset.checked_add(both));
         let fits = offset.is_multiple_of(sector)
-            && offset.checked_add(SECTORS * sector).is_some_and(|end| end as usize <= flash.capacity())
+            && end.is_some_and(|end| end as usize <= flash.capacity())
             && F::WRITE_SIZE.is_power_of_two()
             && F::WRITE_SIZE <= LONGEST
             && Self::RECORDS >= 4
@@ -149,6 +159,15 @@ impl<F: NorFlash> FlashCounter<F> {
             return Err(FlashError::Sectors);
         }
         Ok(Self { flash, offset, newest: 0, place: Place::Unknown })
+    }
+
+    /// The place behind a record.
+    fn behind(sector: u32, record: u32) -> Place {
+        if record + 1 == Self::RECORDS {
+            Place::Erased { sector: 1 - sector }
+        } else {
+            Place::At { sector, record: record + 1 }
+        }
     }
 
     fn address(&self, sector: u32, record: u32) -> u32 {
@@ -165,7 +184,10 @@ impl<F: NorFlash> FlashCounter<F> {
             return Err(error.map_or(FlashError::NoCounter, FlashError::Flash));
         };
         let is_full = this.used == Self::RECORDS;
-        // the other sector is written only if this one is full
+        // the other sector is erased only if this one is full: else its numbers may be newer
+        if !is_full && !other.answers {
+            return Err(error.map_or(FlashError::NoCounter, FlashError::Flash));
+        }
         let unread = this.unread + if is_full { other.unread } else { 0 };
         self.newest = newest.saturating_add(unread.saturating_mul(BLOCK)).min(FRAME_LIMIT);
         self.place = if !is_full {
@@ -179,7 +201,9 @@ impl<F: NorFlash> FlashCounter<F> {
     fn sector(&mut self, sector: u32, error: &mut Option<F::Error>) -> Sector {
         let mut found = Sector::default();
         for record in 0..Self::RECORDS {
-            let number = match self.record(sector, record) {
+            let read = self.record(sector, record);
+            found.answers |= read.is_ok();
+            let number = match read {
                 Ok(Record::Blank) => continue,
                 Ok(Record::Number(number)) => Some(number),
                 Ok(Record::Unreadable) => None,
@@ -253,6 +277,8 @@ impl<F: NorFlash> CounterStore for FlashCounter<F> {
         let place = core::mem::replace(&mut self.place, Place::Unknown);
         let (sector, record) = match place {
             Place::At { sector, record } => {
+                // a word that takes nothing must not stop the next attempt
+                self.place = Self::behind(sector, record);
                 self.write(sector, record, next)?;
                 (sector, record + 1)
             }
@@ -267,8 +293,7 @@ impl<F: NorFlash> CounterStore for FlashCounter<F> {
             Place::Unknown => return Err(FlashError::NoCounter),
         };
         self.newest = next;
-        self.place =
-            if record == Self::RECORDS { Place::Erased { sector: 1 - sector } } else { Place::At { sector, record } };
+        self.place = Self::behind(sector, record - 1);
         Ok(())
     }
 }

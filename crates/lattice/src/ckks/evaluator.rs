@@ -100,7 +100,8 @@ impl Evaluator {
     /// The same evaluator without bounds. It takes ciphertexts of which nothing is known, refuses
     /// no result that may be too large, and its results carry no estimate. It is for circuits whose
     /// ranges are known from elsewhere, for instance from examples, and are far below the worst
-    /// case. **If they are exceeded, results may be wrong without any sign.**
+    /// case. **If they are exceeded, results may be wrong without any sign.** So may a sum of two
+    /// levels, where a number does not fit the lower one.
     #[must_use]
     pub fn unbounded(self) -> Self {
         Self { bounded: false, ..self }

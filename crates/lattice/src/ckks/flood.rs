@@ -28,7 +28,8 @@ impl Evaluator {
     /// few coefficients may have much smaller ones.
     ///
     /// # Errors
-    /// [`OperationError::Overflow`] if the noise would not fit the modulus; for a product before
+    /// [`OperationError::Overflow`] if the noise would not fit the modulus, or
+    /// [`OperationError::NoRoom`] without bounds; for a product before
     /// relinearisation, a public key of other parameters or another secret, and for a ciphertext
     /// without bounds.
     pub fn flood(
@@ -53,7 +54,7 @@ impl Evaluator {
         let slots = self.bounds(a)?.flood() + self.parameters().degree() as f64 * flood;
         let estimate = self.admit(Estimate::of_bounds(after, scale, a.level()).with_flood(slots))?;
         // without bounds, too
-        if bits > super::Plaintext::mask_bits(self.parameters(), a.level()) {
+        if bits > super::Plaintext::mask_bits(self.parameters(), a.level()) + 1 {
             return Err(OperationError::NoRoom { level: a.level() });
         }
         let mut out = a.clone();

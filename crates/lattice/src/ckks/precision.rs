@@ -259,6 +259,8 @@ impl Estimator {
         // slots are sums of all N coefficients
         let slots = |a: &Estimate| a.magnitude + self.root * self.root * a.wide;
         let (of_a, of_b) = (slots(a), slots(b));
+        // without a flood, also of numbers that nothing bounds
+        let times = |slots: f64, flood: f64| if flood == 0.0 { 0.0 } else { slots * flood };
         Estimate {
             magnitude: of_a * of_b,
             wide: 0.0,
@@ -267,8 +269,8 @@ impl Estimator {
             noise: (of_a + a.encoding) * b.noise
                 + (of_b + b.encoding) * a.noise
                 + a.noise * b.noise
-                + of_a * b.flood
-                + of_b * a.flood,
+                + times(of_a, b.flood)
+                + times(of_b, a.flood),
             flood: 0.0,
             scale: a.scale * b.scale,
             level: a.level,

@@ -3,8 +3,8 @@
  *
  * Put tobari_device.h and libtobari_device_c.a where your core finds libraries (README.md beside this folder).
  *
- * EEPROM.put takes effect at once on most cores. With a core that has EEPROM.commit, call it in `store` after EEPROM.put, and
- * answer -1 if it fails. */
+ * EEPROM.put takes effect at once on most cores. With a core that has EEPROM.begin and EEPROM.commit, call begin in `setup`, and
+ * commit in `store` and `first_start` after EEPROM.put; answer -1 if it fails. */
 #include <Arduino.h>
 #include <EEPROM.h>
 #include <tobari_device.h>
@@ -21,7 +21,7 @@ struct Slot {
 };
 
 static Slot slot_of(int place) {
-    Slot slot;
+    Slot slot = {0, 0};
     EEPROM.get(COUNTER + place * (int)sizeof(Slot), slot);
     return slot;
 }
@@ -72,8 +72,9 @@ static void send(const uint8_t *bytes, size_t length) {
 
 void setup() {
     Serial.begin(115200);
+    /* Define it only in the program that stores a new ROOT: a counter that starts again under an old one repeats itself. */
 #ifdef TOBARI_FIRST_START
-    first_start();
+    if (newest() < 0) first_start();
 #else
     (void)first_start;
 #endif

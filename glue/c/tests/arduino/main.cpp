@@ -36,6 +36,14 @@ int main() {
         std::memset(EEPROM.bytes, content, sizeof EEPROM.bytes);
         check(start(1, -1, -1) == -1 && Serial.text == "no counter\n", "a refusal without a counter");
     }
+    /* a valid counter stays at a second first start */
+    EEPROM.left = -1;
+    first_start();
+    store(nullptr, 64);
+    setup();
+    uint32_t kept = 0;
+    check(load(nullptr, &kept) == 0 && kept == 64, "the counter that was there");
+    tobari_u28_close(&device);
     /* the first start, whose power fails anywhere, and again */
     for (long left = 0; left < 16; left++) {
         EEPROM.left = left;

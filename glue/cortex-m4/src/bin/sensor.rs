@@ -2,6 +2,11 @@
 //!
 //! Two parts of it are emulated, and each real board has its own in their place: `Flash`, which is
 //! any memory with the traits of `embedded-storage`, and `send`, which prints a frame here.
+//!
+//! **The feature `factory` is for the program that stores a new key, and for no other.** It makes a
+//! counter where there is none. The program that a sensor runs later has no feature: with the same
+//! key and a new counter, counters would come twice. Emulated memory is empty at each start, so the
+//! emulated program needs the feature.
 
 #![no_std]
 #![no_main]
@@ -11,7 +16,7 @@ use cortex_m_rt::entry;
 use cortex_m_semihosting::{hprint, hprintln};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use tobari_cortex_m4::board;
-use tobari_device::{Device, DeviceNumber, FlashCounter, Profile, READINGS, Root, Stamp, U28};
+use tobari_device::{Device, DeviceNumber, FlashCounter, FlashError, Profile, READINGS, Root, Stamp, U28};
 
 /// Emulated flash memory of two sectors.
 struct Flash([u8; 8192]);
@@ -65,9 +70,9 @@ fn main() -> ! {
     // a real sensor reads both from its token, which it got in the factory
     let (root, number) = (Root::from_bytes([7; 32]), DeviceNumber::new(12).expect("a number below 2^24"));
     let mut flash = Flash([0xff; 8192]);
-    // the first start, with a new key
-    FlashCounter::create(&mut flash, 0).expect("two sectors");
-    // every later start
+    if cfg!(feature = "factory") && matches!(FlashCounter::open(&mut flash, 0), Err(FlashError::NoCounter)) {
+        FlashCounter::create(&mut flash, 0).expect("two sectors");
+    }
     for start in 0..3 {
         let counter = FlashCounter::open(&mut flash, 0).expect("a counter");
         let mut device = Device::<U28, _>::open(&root, number, counter).expect("a counter that can be read");

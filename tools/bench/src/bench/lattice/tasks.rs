@@ -139,6 +139,12 @@ impl Bench {
         }
         let (ev, x) = both();
         self.add("rotate", move || assert!(black_box(ev.0.rotate(&x.0, 1, &ev.1)).is_ok()));
+        // by another key each time, so that keys come from memory
+        let ((ev, x), mut step) = (both(), 0);
+        self.add("rotate_keys", move || {
+            step = step % HOISTED as i64 + 1;
+            assert!(black_box(ev.0.rotate(&x.0, step, &ev.1)).is_ok());
+        });
         let (ev, x) = both();
         self.add("rotate_hoisted_8", move || {
             if let Ok(hoisted) = ev.0.hoist(&x.0) {

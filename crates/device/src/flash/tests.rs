@@ -233,7 +233,6 @@ fn a_word_that_takes_nothing_stops_one_write() {
                 assert!(failed < 4, "one failure in a round of the sectors");
             }
         }
-        drop(counter);
         assert_eq!(FlashCounter::open(&mut memory, 0).unwrap().load(), Ok(64 * 19));
     }
 }
@@ -244,7 +243,6 @@ fn a_sector_that_does_not_answer_is_an_error_unless_it_was_being_erased() {
         let mut memory = Memory::<8, 64>::new(1, true);
         let mut counter = FlashCounter::create(&mut memory, 0).unwrap();
         (1..=stores).for_each(|store| counter.store(64 * store).unwrap());
-        drop(counter);
         memory.legible[8..16].fill(false);
         let found = FlashCounter::open(&mut memory, 0).map(|mut counter| counter.load().unwrap());
         // every record that cannot be read counts as a block, and so the counter is not behind
@@ -259,7 +257,6 @@ fn a_creation_over_an_old_counter_that_was_cut_off_has_none_or_an_old_one() {
         let mut memory = Memory::<4, 64>::new(left.into(), false);
         let mut counter = FlashCounter::create(&mut memory, 0).unwrap();
         (64..64 * 12).step_by(64).for_each(|next| counter.store(next).unwrap());
-        drop(counter);
         memory.left = left;
         assert!(FlashCounter::create(&mut memory, 0).is_err() || left > 3);
         (memory.on, memory.left) = (true, u32::MAX);

@@ -28,7 +28,7 @@
 //! Independent coefficients of variance `V` have a norm above `6 √(N V)` with a chance of
 //! `N/2 e^-36`: `2^-35.9` for `N = 2^17`, and less for smaller rings (Gentry, Halevi, Smart).
 //! [`Ciphertext::noise_bound`] follows these rules;
-//! [`SecretKey::noise`](crate::rlwe::SecretKey::noise) measures the noise. Nothing is known about
+//! [`Decryptor::noise`] measures the noise. Nothing is known about
 //! the noise of a ciphertext that was read from bytes until the reader declares a bound
 //! ([`Ciphertext::declare_noise`]).
 //!

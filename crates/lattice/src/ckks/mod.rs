@@ -3,7 +3,7 @@
 //!
 //! **Messages.** Let `ζ = exp(iπ/N)`. A real polynomial `m` modulo `X^N + 1` has the **slots**
 //! `m(ζ^(5^j))`, `j < N/2`. Slots can be any complex numbers, and sums and products of polynomials
-//! are those of the slots ([`Embedding`]). The message of slots `z` is the polynomial with slots
+//! are those of the slots (`embedding.rs`). The message of slots `z` is the polynomial with slots
 //! `Δ z`, its coefficients rounded to integers. `Δ` is the **scale** ([`Scale`], [`Encoder`]).
 //!
 //! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed; it is

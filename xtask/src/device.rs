@@ -37,7 +37,7 @@ pub(crate) fn step(root: &Path) -> Outcome {
     }
     match on_path(EMULATOR).map_or_else(|| bring(EMULATOR), |_| Ok(true)) {
         Ok(true) => outcome(on_the_board(root)),
-        Err(why) => Outcome::Failed(why),
+        Err(why) => Outcome::NotRun(format!("{EMULATOR}: {why}")),
         Ok(false) => Outcome::NotRun(format!("{EMULATOR} is not on PATH (Debian: apt-get install {EMULATOR})")),
     }
 }

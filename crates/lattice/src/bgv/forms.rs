@@ -31,8 +31,8 @@ use crate::rlwe::{self, Turned, norms};
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let mut of = |m| encoder.encode(m).unwrap().encrypt_seeded(&secret, 2, &mut rng).unwrap().expand();
-/// let (x, y) = (of(&[3, 4]), of(&[5, 6]));
+/// let x = encoder.encode(&[3, 4])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
+/// let y = encoder.encode(&[5, 6])?.encrypt_seeded(&secret, 2, &mut rng)?.expand();
 /// let forms = Forms { left: &[&x], right: &[&y], weights: &[vec![10, 0, 0, 2]], divisor: 5 };
 /// let z = Evaluator::new(&parameters)?.bilinear_forms(&forms, &keys)?; // (10 + 2 x y) / 5
 /// assert_eq!(encoder.decode(&holder.decrypt(&z[0])?)?[0], 8);

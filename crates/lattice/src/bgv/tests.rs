@@ -241,6 +241,25 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::new(evaluator.parameters())).is_err());
 }
 
+/// The claim in a product's bytes tells the size of the server's plaintext. After a flood of 40
+/// bits more, no question of many has a claim that tells two plaintexts apart.
+#[test]
+fn the_claim_of_a_product_tells_the_plaintext_s_size_and_that_of_a_flooded_one_does_not() {
+    let s = Setup::new(257);
+    let (small, large) = (s.encoder().encode(&[1; 64]).unwrap(), s.encoder().encode(&values(9)).unwrap());
+    for turn in 0..20 {
+        let x = s.encrypt(&values(i64::from(turn)), turn);
+        let products = [&small, &large].map(|factor| s.evaluator.mul_plain(&x, factor).unwrap());
+        let [one, other] = products.each_ref().map(Ciphertext::bound_units);
+        assert_ne!(one, other, "the attack works");
+        let bits = products[1].noise_bound().ceil() as u32 + 40;
+        let [one, other] = products
+            .each_ref()
+            .map(|product| s.evaluator.flood(product, &s.public, bits, &mut rng(turn)).unwrap().bound_units());
+        assert_eq!(one, other, "the attack fails");
+    }
+}
+
 /// Without flooding, a client that knows `c_1` and receives `r c_1` divides and gets `r`, the
 /// server's plaintext.
 #[test]

@@ -36,7 +36,7 @@ impl Party {
         plaintext.encrypt_seeded(&self.secret, &mut self.rng).unwrap().expand()
     }
 
-    /// The largest error of the first slots; those that follow repeat them.
+    /// The largest error of all slots, which repeat the expected numbers.
     fn error(&self, found: &Ciphertext, expected: &[f64]) -> f64 {
         let found = Decryptor::new(&self.secret, &self.encoder).unwrap().decrypt(found).unwrap();
         let error = |(j, found): (usize, &f64)| (found - expected[j % expected.len()]).abs();

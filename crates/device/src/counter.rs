@@ -3,9 +3,10 @@
 //! **The contract of a store**: the argument of [`CounterStore::store`] is durable before the call
 //! returns, and [`CounterStore::load`] returns the last one. A device reserves [`BLOCK`] counters
 //! at once, and uses them only after that. A restart, wherever it happens, repeats no counter, and
-//! loses at most a block of those that it reserved; a store may skip more, as
-//! [`FlashCounter`](crate::FlashCounter) does after an erasure that was cut off. Storage that is restored from a copy breaks the contract. The head of
-//! this crate tells the consequences for nonces; ingest rejects replays.
+//! loses at most a block of those that it reserved. A store may skip more, as
+//! [`FlashCounter`](crate::FlashCounter) does after an erasure that was cut off. Storage that is
+//! restored from a copy breaks the contract. The head of this crate tells the consequences for
+//! nonces; ingest rejects replays.
 
 use core::fmt;
 

@@ -32,9 +32,10 @@ export class Infer extends Module {
     return this.output(this.call("infer_question", pixels));
   }
 
-  /// The classes of an answer, the likeliest first.
+  /// The classes of an answer, the likeliest first, and whether the errors of encryption may
+  /// exchange the first two.
   answer(body) {
-    return this.told("infer_answer", body).labels;
+    return this.told("infer_answer", body);
   }
 
   forget() {

@@ -123,10 +123,10 @@ answering({
     const answer = new Uint8Array(await response.arrayBuffer());
     times.wait = since(began);
     began = performance.now();
-    const labels = client.answer(answer);
+    const { labels, close } = client.answer(answer);
     times.decrypt = since(began);
     const sample = question.slice(-SAMPLE); // a question begins with a header and a seed
-    return { labels, times, steps: timing(response), up: question.length, down: answer.length, sample };
+    return { labels, close, times, steps: timing(response), up: question.length, down: answer.length, sample };
   },
   /// Deletes the key from memory and from storage.
   forget: async ({ digest }) => {

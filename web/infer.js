@@ -118,13 +118,13 @@ function drawn() {
   controls();
 }
 
-function answered({ labels, times, steps: server, up, down, sample }) {
+function answered({ labels, close, times, steps: server, up, down, sample }) {
   view.last = { times, server, up, down };
   const [first, ...rest] = labels;
   $("label").textContent = String(first);
   $("label").classList.remove("old");
-  $("next").textContent = rest.length > 0 ? `then ${rest.join(", ")}` : "";
-  say(`The answer is ${first}`);
+  $("next").textContent = close ? `or ${rest[0]}: too close to tell` : rest.length > 0 ? `then ${rest.join(", ")}` : "";
+  say(close ? `The answer is ${first} or ${rest[0]}: they are too close to tell` : `The answer is ${first}`);
   $("held-up").textContent = size(up);
   $("held-down").textContent = size(down);
   show($("held"), sample, SIDE, (value) => [value, value, value, 255]);

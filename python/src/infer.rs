@@ -15,11 +15,12 @@ use tobari_infer::client::{AnswerView, Output};
 use tobari_infer::compile::{self, Card};
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::fold::{FoldOptions, Reach, fold};
+use tobari_infer::forecast::noisy;
 use tobari_infer::holder::{self, NAME_BYTES, Sealed, SealedKind, short as beginning};
 use tobari_infer::precision::StageReport;
 use tobari_infer::ready::{SET, ready};
 use tobari_infer::server::{self, Keyring};
-use tobari_infer::{self as infer, messages, simulate::simulate};
+use tobari_infer::{self as infer, messages};
 use tobari_infer_files::images::decode_digit;
 use tobari_infer_files::onnx::{Pixels, decode_onnx};
 use tobari_lattice::ckks::SeededCiphertext;
@@ -193,14 +194,22 @@ impl Compiled {
         self.stages.iter().map(one).collect()
     }
 
-    /// The logits of an unencrypted image, computed slot by slot as the layout does, without noise.
-    fn simulate<'py>(&self, py: Python<'py>, pixels: &[u8]) -> PyResult<Bound<'py, numpy::PyArray1<f64>>> {
+    /// The foretold error of a logit: labels that are closer than twice this may be exchanged.
+    #[getter]
+    fn error(&self) -> Option<f64> {
+        self.inner.error()
+    }
+
+    /// The logits of an unencrypted image, computed slot by slot as the layout does, with errors of
+    /// encryption from this seed.
+    #[pyo3(signature = (pixels, seed=0))]
+    fn simulate<'py>(&self, py: Python<'py>, pixels: &[u8], seed: u64) -> PyResult<Bound<'py, numpy::PyArray1<f64>>> {
         let (expected, found) = (self.model.input().len(), pixels.len());
         if expected != found {
             return Err(failed(format!("expected an image of {expected} pixels, found {found}")));
         }
         let (compiled, numbers) = (Arc::clone(&self.inner), Zeroizing::new(infer::Model::numbers(pixels)));
-        let logits = long(py, None, move |_| simulate(&compiled, &numbers).map_err(failed))?;
+        let logits = long(py, None, move |_| noisy(&compiled, &numbers, seed).map_err(failed))?;
         arrays::array(py, &logits, None)
     }
 
@@ -368,13 +377,14 @@ impl Holder {
         Ok(PyBytes::new(py, &question))
     }
 
-    /// Decrypts an answer: labels, the likeliest first, and logits by class if `output` asks for
-    /// them. `output` is label, top:K, rounded:BITS or logits.
+    /// Decrypts an answer: labels, the likeliest first; logits by class if `output` asks for them;
+    /// and the two best labels if either may be right. `output` is label, top:K, rounded:BITS or
+    /// logits.
     #[pyo3(signature = (answer, output="label"))]
-    fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<(Vec<usize>, Vec<f64>)> {
+    fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<Told> {
         let output = output_named(output)?;
-        let AnswerView { labels, logits, .. } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
-        Ok((labels, logits))
+        let AnswerView { labels, logits, close } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
+        Ok((labels, logits, close.map(|[first, second]| (first, second))))
     }
 
     fn __repr__(&self) -> String {
@@ -385,6 +395,9 @@ impl Holder {
         )
     }
 }
+
+/// Labels, logits, and two labels that are too close to tell.
+type Told = (Vec<usize>, Vec<f64>, Option<(usize, usize)>);
 
 fn output_named(text: &str) -> PyResult<Output> {
     let wrong = || failed(format!("expected label, top:K, rounded:BITS or logits, found {text:?}"));

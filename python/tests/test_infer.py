@@ -57,8 +57,13 @@ def test_as_much_is_told_as_is_asked_for(server, client):
 
 def test_a_simulation_foretells_what_comes_out(model, server):
     image = infer.pixels(infer.draw_digit(6))
-    found, plain = server.compiled.simulate(image), model.forward(image)
-    assert found.argmax() == plain.argmax() == 6
+    compiled, plain = server.compiled, model.forward(image)
+    found = [compiled.simulate(image, seed) for seed in range(4)]
+    assert all(logits.argmax() == plain.argmax() == 6 for logits in found)
+    # the errors are those of encryption: some, other ones for other seeds, and as large as foretold
+    off = max(abs(logits - plain).max() for logits in found)
+    assert compiled.error / 10 < off < compiled.error, (off, compiled.error)
+    assert (found[0] == compiled.simulate(image)).all() and (found[0] != found[1]).any()
     report = server.compiled.report()
     assert [stage["name"] for stage in report] == model.stages
     assert all(stage["headroom_bits"] > 1 for stage in report)

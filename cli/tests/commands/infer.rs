@@ -133,6 +133,10 @@ fn a_run_without_a_server_gives_the_same_and_as_much_is_told_as_is_asked() {
     let simulated: Value =
         serde_json::from_str(&good(&["infer", "simulate", &images, "--index", "1", "--json"])).unwrap();
     assert_eq!((&simulated["label"], &simulated["plain_label"]), (&labels[1].into(), &labels[1].into()));
+    // the errors of encryption, and not those of the layout alone
+    let [off, foretold] = ["difference", "foretold_error"].map(|name| simulated[name].as_f64().unwrap());
+    assert!(foretold / 100.0 < off && off < foretold && foretold < 0.25, "{simulated}");
+    assert_eq!((&simulated["close"], &simulated["outside"]), (&false.into(), &false.into()));
     // the message names the layer
     let said = refused(&["infer", "simulate", &images, "--index", "1", "--tolerance", "1e-12"]);
     assert!(said.contains("stage ") && said.contains("expected an error of at most"), "{said}");

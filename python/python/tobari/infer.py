@@ -42,6 +42,8 @@ class Answer:
     labels: Tuple[int, ...]
     #: Logits by class, if requested.
     logits: np.ndarray = field(repr=False, compare=False)
+    #: The two best classes, if they are closer than the errors of encryption: either may be right.
+    close: Optional[Tuple[int, int]] = None
 
 
 def pixels(image: Any) -> bytes:
@@ -143,10 +145,11 @@ class Client:
     def decrypt(self, answer: bytes, output: str = "label") -> Answer:
         """Decrypts an answer: `output` is `label`, `top:K`, `rounded:BITS` or `logits`.
 
+        `Answer.close` names two labels if the errors of encryption may exchange them.
         Raises `tobari.Error` for an answer for another model or key, or an invalid answer.
         """
-        labels, logits = self._holder.decrypt(answer, output)
-        return Answer(labels[0], tuple(labels), np.array(logits))
+        labels, logits, close = self._holder.decrypt(answer, output)
+        return Answer(labels[0], tuple(labels), np.array(logits), close)
 
     def ask(self, server: Any, image: Any, output: str = "label") -> Answer:
         """Encrypts an image, asks a `Server` or a `Remote`, and decrypts; sends the keys first if the server lacks them."""

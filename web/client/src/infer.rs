@@ -5,7 +5,7 @@ use serde::Serialize;
 use tobari_infer::{
     Model,
     card::CardError,
-    client::{Client, ClientError, Output},
+    client::{AnswerView, Client, ClientError, Output},
     compile::Card,
     holder::{Holder, HolderError, NAME_BYTES},
     messages::{self, MessageError},
@@ -49,6 +49,15 @@ pub struct KeyInfo {
     pub pixels: usize,
     /// Classes.
     pub classes: usize,
+}
+
+/// An answer for a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageAnswer {
+    /// Classes, the likeliest first.
+    pub labels: Vec<usize>,
+    /// Whether the errors of encryption may exchange the first two.
+    pub close: bool,
 }
 
 /// A key that is ready for questions. It is wiped on drop.
@@ -115,13 +124,16 @@ impl Asker {
         Ok(messages::encode_question(&self.client.encrypt(&numbers, rng)?))
     }
 
-    /// The classes in an answer, the likeliest first.
+    /// The classes in an answer, the likeliest first, and whether the errors of encryption may
+    /// exchange the first two.
     ///
     /// # Errors
     /// [`AskError`] for an invalid answer, or an answer for another key.
-    pub fn answer(&self, body: &[u8]) -> Result<Vec<usize>, AskError> {
+    pub fn answer(&self, body: &[u8]) -> Result<ImageAnswer, AskError> {
         let card = self.holder.card();
         let answer = messages::decode_answer(body, card)?;
-        Ok(self.client.decrypt(&answer, Output::Top(TOLD.min(card.logits.len())))?.labels)
+        let AnswerView { labels, close, .. } =
+            self.client.decrypt(&answer, Output::Top(TOLD.min(card.logits.len())))?;
+        Ok(ImageAnswer { labels, close: close.is_some() })
     }
 }

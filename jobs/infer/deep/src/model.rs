@@ -30,9 +30,8 @@ use crate::place::place;
 use crate::settings::{Refreshing, Settings};
 use crate::simulate::simulate;
 use crate::steps::Steps;
-use chacha20::ChaCha20Rng;
-use rand_core::SeedableRng;
 use tobari_infer::client::GUARD;
+use tobari_infer::noise::Noise;
 use tobari_lattice::ckks::{EvaluationKeys, Scale};
 use tobari_lattice::params::LatticeError;
 
@@ -359,8 +358,8 @@ impl DeepModel {
         let (exact, guard) = simulate(circuit, &picture, None);
         let parameters = self.settings.sizes.parameters()?;
         let scale = Scale::power_of_two(self.settings.scale);
-        let mut rng = generator(seed);
-        let (logits, _) = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        let mut errors = Noise::new(&parameters, seed);
+        let (logits, _) = simulate(circuit, &picture, Some((&mut errors, &scale)));
         let noise = deviation(&logits, &exact).max(self.forecast.noise);
         let error = largest_difference(&exact, &plain) + DEVIATIONS * noise;
         let mut sorted = logits.clone();
@@ -368,12 +367,6 @@ impl DeepModel {
         let close = matches!(sorted[..], [first, second, ..] if first - second < 2.0 * self.forecast.error);
         Ok(Simulation { logits, plain, error, outside: guard.is_nan() || guard.abs() >= GUARD, close })
     }
-}
-
-fn generator(seed: u64) -> ChaCha20Rng {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_be_bytes());
-    ChaCha20Rng::from_seed(bytes)
 }
 
 /// The circuit with refreshes; `None` if there are too many levels between two of them.
@@ -394,12 +387,12 @@ fn key_bytes(circuit: &Circuit, settings: &Settings) -> Result<usize, ModelError
 /// The deviation of the noise in a logit, over pictures and classes.
 fn noise(circuit: &Circuit, settings: &Settings, pictures: &[&[u8]]) -> Result<f64, ModelError> {
     let (parameters, scale) = (settings.sizes.parameters()?, Scale::power_of_two(settings.scale));
-    let mut rng = generator(1);
+    let mut errors = Noise::new(&parameters, 1);
     let (mut sum, mut count) = (0.0, 0usize);
     for pixels in pictures {
         let picture = numbers(pixels);
         let (exact, _) = simulate(circuit, &picture, None);
-        let (found, _) = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        let (found, _) = simulate(circuit, &picture, Some((&mut errors, &scale)));
         sum += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
         count += exact.len();
     }

@@ -13,19 +13,15 @@
 //! | rotation, product | a key switch |
 //! | refresh | as measured ([`Refreshing`](crate::settings::Refreshing)), and the sine |
 //!
-//! The deviations are those of [`Estimator`], whose bounds count six of them for one polynomial and
-//! thirty-six for a product of two, for complex slots. Real parts have `1/√2` of them.
+//! The deviations are those of [`Noise`].
 
 use crate::approximate::series;
 use crate::layout::Diagonals;
 use crate::machine::{Circuit, Machine, Part, Place};
-use chacha20::ChaCha20Rng;
-use rand_core::Rng;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::f64::consts::SQRT_2;
-use tobari_lattice::ckks::{Estimate, Estimator, Scale};
-use tobari_lattice::params::LatticeParameters;
+use tobari_infer::noise::Noise;
+use tobari_lattice::ckks::Scale;
 
 /// A ciphertext's slots, and its level.
 #[derive(Clone, Debug)]
@@ -37,73 +33,50 @@ pub struct Slots {
 /// A machine on slots.
 pub struct Simulator<'a> {
     circuit: &'a Circuit,
-    noise: Option<Noise<'a>>,
+    noise: Option<Errors<'a>>,
 }
 
-struct Noise<'a> {
-    estimator: Estimator,
+struct Errors<'a> {
+    source: &'a mut Noise,
     scale: Scale,
-    rng: &'a mut ChaCha20Rng,
 }
 
-impl Noise<'_> {
-    /// A number of deviation 1, nearly normal: the sum of four uniform ones, which takes a tenth of
-    /// the time of an exact method. What reaches the logits is a sum of thousands of them.
-    fn normal(&mut self) -> f64 {
-        let word = self.rng.next_u64();
-        let sum: u64 = (0..4).map(|part| word >> (16 * part) & 0xffff).sum();
-        (sum as f64 - 2.0 * 65_535.0) * (3f64.sqrt() / 65_536.0)
-    }
-
+impl Errors<'_> {
     fn add(&mut self, numbers: &mut [f64], deviation: impl Fn(usize) -> f64) {
-        for (at, number) in numbers.iter_mut().enumerate() {
-            *number += deviation(at) * self.normal();
-        }
-    }
-
-    fn zero(&self, level: usize) -> Estimate {
-        self.estimator.encode(0.0, &self.scale, level)
+        self.source.add(numbers, deviation);
     }
 
     /// The rounding of a weight, relative to the scale of weights: the last prime.
     fn weight(&self, level: usize) -> f64 {
-        self.estimator.encode(0.0, &Scale::prime(level - 1), level).error() / 6.0 / SQRT_2
+        self.source.encoded(&Scale::prime(level - 1), level)
     }
 
     fn switch(&self, level: usize) -> f64 {
-        self.estimator.switch(&self.zero(level)).noise() / 36.0 / SQRT_2
+        self.source.switched(&self.scale, level)
+    }
+
+    fn of_product(&self, level: usize, deviation: impl Fn(&Scale) -> f64) -> f64 {
+        self.scale.product(&Scale::prime(level - 1)).map_or(f64::NAN, |scale| deviation(&scale))
     }
 
     /// A key switch at the scale of a product, in units of the tensor's scale.
     fn switch_of_product(&self, level: usize) -> f64 {
-        let product = self.scale.product(&Scale::prime(level - 1));
-        let zero = product.map(|scale| self.estimator.encode(0.0, &scale, level));
-        zero.map_or(f64::NAN, |zero| self.estimator.switch(&zero).noise()) / 36.0 / SQRT_2
+        self.of_product(level, |scale| self.source.switched(scale, level))
     }
 
     fn rescale(&self, level: usize) -> f64 {
-        let product = self.scale.product(&Scale::prime(level - 1));
-        let zero = product.map(|scale| self.estimator.encode(0.0, &scale, level));
-        zero.map_or(f64::NAN, |zero| self.estimator.rescale(&zero).noise()) / 36.0 / SQRT_2
+        self.of_product(level, |scale| self.source.rescaled(scale, level))
     }
 
     fn fresh(&self, level: usize) -> f64 {
-        self.estimator.encrypt_seeded(&self.zero(level)).error() / 6.0 / SQRT_2
+        self.source.fresh(&self.scale, level)
     }
 }
 
 /// The logits and the guard of a picture, given as tensor 0: without errors, or with errors from
-/// `rng` for these parameters and tensors of this scale.
-pub fn simulate(
-    circuit: &Circuit,
-    picture: &[f64],
-    noise: Option<(&LatticeParameters, &Scale, &mut ChaCha20Rng)>,
-) -> (Vec<f64>, f64) {
-    let noise = noise.map(|(parameters, scale, rng)| Noise {
-        estimator: Estimator::new(parameters),
-        scale: scale.clone(),
-        rng,
-    });
+/// this source for tensors of this scale.
+pub fn simulate(circuit: &Circuit, picture: &[f64], noise: Option<(&mut Noise, &Scale)>) -> (Vec<f64>, f64) {
+    let noise = noise.map(|(source, scale)| Errors { source, scale: scale.clone() });
     let mut simulator = Simulator { circuit, noise };
     let level = circuit.level(0);
     let filled = circuit.layout(0).fill(picture, circuit.steps.input);
@@ -244,7 +217,7 @@ impl Machine for Simulator<'_> {
 /// A series with the errors of its products. Later products amplify an error, up to the
 /// square of the degree.
 struct Chebyshev<'a, 'b> {
-    noise: &'a mut Noise<'b>,
+    noise: &'a mut Errors<'b>,
     deviation: f64,
     /// `T_k` by `k`.
     known: BTreeMap<usize, Vec<f64>>,

@@ -1,11 +1,11 @@
 //! Calibration of a model by images: the margin between its labels, and the size of its numbers.
 //!
 //! **The margin** is the difference between the two largest logits that 19 of 20 images reach in an
-//! unencrypted run. The closest twentieth is left out: the predicted error is six deviations of the
-//! worst image, and measured errors are ten to forty times smaller, so most of those labels come
-//! out right as well. An error of less than half the margin in every logit changes none of the
-//! other labels. A model is therefore run under encryption only if the predicted error is within
-//! that ([`check`]). A model with one output has no labels; its margin is the range of that output.
+//! unencrypted run. An error of less than half the margin in every logit changes none of these
+//! labels. A model is therefore run under encryption only if the foretold error is within that
+//! ([`check`]). Of the closest twentieth no label is promised: the client knows the foretold error
+//! and tells both labels where they are closer than twice that. A model with one output has no
+//! labels; its margin is the range of that output.
 //!
 //! **The powers** are the largest mean squares of an image's numbers, before each stage. Errors of
 //! weights are multiplied by these numbers. Unknown powers count as the largest possible.
@@ -110,17 +110,17 @@ fn tie(mut logits: Vec<f64>) -> bool {
     matches!(logits[..], [first, second, ..] if first == second)
 }
 
-/// The predicted error of a logit.
-pub fn logit_error(model: &Model, reports: &[StageReport]) -> f64 {
+/// The bound on the error of a logit: six deviations in the worst case
+/// ([`precision`](super::precision)).
+pub fn error_bound(model: &Model, reports: &[StageReport]) -> f64 {
     reports.last().map_or(f64::INFINITY, |stage| stage.error) * 2f64.powi(model.logit_bits())
 }
 
-/// Checks that labels survive the predicted errors.
+/// Checks that labels survive the foretold error of a logit ([`forecast`](super::forecast)).
 ///
 /// # Errors
 /// [`MarginError`].
-pub fn check(model: &Model, reports: &[StageReport]) -> Result<(), MarginError> {
-    let error = logit_error(model, reports);
+pub fn check(model: &Model, error: f64) -> Result<(), MarginError> {
     let Some(calibration) = model.calibration() else { return Err(MarginError::Unknown { error }) };
     let most = calibration.margin / 2.0;
     if error <= most { Ok(()) } else { Err(MarginError::Small { error, most }) }

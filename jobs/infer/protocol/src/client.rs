@@ -135,6 +135,13 @@ pub enum ClientError {
 /// numbers of at most 1. A number beyond twice that is of an image unlike the calibration's, for
 /// which polynomials of activations give numbers without meaning.
 const OUTSIDE: f64 = 2.0;
+/// Whether a client refuses logits because one is outside the range of its model, which multiplies
+/// them by two to `logit_bits`.
+pub fn is_outside(logits: &[f64], logit_bits: i32) -> bool {
+    let most = OUTSIDE * 2f64.powi(logit_bits);
+    !logits.iter().fold(true, |all, logit| all & (logit.abs() <= most))
+}
+
 /// The guard of an answer whose numbers all were within their ranges is below this.
 pub const GUARD: f64 = 1.0 / 64.0;
 

@@ -131,9 +131,10 @@ pub struct Compiled {
     /// The number of outputs of each stage.
     outputs: Vec<usize>,
     logit_bits: i32,
+    error: Option<f64>,
 }
 
-/// The public facts of a compiled model: nothing of its weights.
+/// The public facts of a compiled model: nothing of its weights but the foretold error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     /// The parameters.
@@ -223,7 +224,18 @@ impl Compiled {
         }
         let outputs = model.stages().iter().map(|stage| stage.output.len()).collect();
         let (input, logit_bits) = (model.input().len(), model.logit_bits());
-        Ok(Self { parameters: parameters.clone(), layout, options, stages, input, outputs, logit_bits })
+        Ok(Self { parameters: parameters.clone(), layout, options, stages, input, outputs, logit_bits, error: None })
+    }
+
+    /// The same with a foretold error of a logit ([`forecast`](super::forecast)), for its card.
+    #[must_use]
+    pub fn with_error(self, error: f64) -> Self {
+        Self { error: Some(error), ..self }
+    }
+
+    /// The foretold error of a logit, if it is known.
+    pub fn error(&self) -> Option<f64> {
+        self.error
     }
 
     /// The parameters.
@@ -313,7 +325,8 @@ impl Compiled {
         all.into_iter().filter(is_constant).collect()
     }
 
-    /// The public facts. They are the same for all models of the same shape, whatever the weights.
+    /// The public facts. They are the same for all models of the same shape, whatever the weights,
+    /// but for the foretold error, which has three bits.
     pub fn card(&self) -> Card {
         let ((first, scales), (last, results)) = match &self.stages[..] {
             [first, .., last] => ((first.0, &first.1), (last.0, &last.1)),
@@ -327,7 +340,7 @@ impl Compiled {
             sent: (first.primes, scales.input.clone()),
             keys: self.keys(),
             logits: self.layout.logits().to_vec(),
-            error: None,
+            error: self.error,
             guard: None,
             answer: (last.results(), results.results.clone()),
             logit_bits: self.logit_bits,

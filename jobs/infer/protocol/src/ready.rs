@@ -2,6 +2,7 @@
 
 use super::calibration::{self, MarginError};
 use super::compile::{CompileError, Compiled, Options};
+use super::forecast::{self, ForecastError};
 use super::model::Model;
 use super::precision::{self, PrecisionError, Ranges, StageReport};
 use tobari_lattice::params::LatticeParameters;
@@ -21,6 +22,9 @@ pub enum ReadyError {
     /// A stage's numbers do not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
+    /// A program that cannot be simulated; it cannot occur for a compiled model.
+    #[error(transparent)]
+    Forecast(#[from] ForecastError),
     /// The errors could change labels.
     #[error(transparent)]
     Margin(#[from] MarginError),
@@ -37,13 +41,13 @@ pub fn ready(
     parameters: &LatticeParameters,
 ) -> Result<(Compiled, Vec<StageReport>), ReadyError> {
     let (compiled, report) = inspect(model, layout, parameters)?;
-    calibration::check(model, &report)?;
+    calibration::check(model, compiled.error().unwrap_or(f64::INFINITY))?;
     Ok((compiled, report))
 }
 
-/// Compiles a model in the layout of this name, or in the first of [`ORDER`] that fits. Also
-/// returns the predictions for its stages if sums stay within 1, the range for which models are
-/// folded.
+/// Compiles a model in the layout of this name, or in the first of [`ORDER`] that fits, and
+/// foretells the error of its logits. Also returns the predictions for its stages if sums stay
+/// within 1, the range for which models are folded.
 ///
 /// # Errors
 /// [`ReadyError`]; if several layouts do not fit, the error of the last one.
@@ -64,5 +68,6 @@ pub fn inspect(
         }
     };
     let report = precision::report(&compiled, model, &Ranges::all(model, 1.0), f64::INFINITY)?;
-    Ok((compiled, report))
+    let error = forecast::logit_error(&compiled, model)?;
+    Ok((compiled.with_error(error), report))
 }

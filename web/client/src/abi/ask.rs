@@ -7,7 +7,7 @@
 //! | `infer_kept` | | the key's own bytes, which are secret |
 //! | `infer_keys` | | the evaluation keys |
 //! | `infer_question` | grey pixels | a question; none for an image of another size |
-//! | `infer_answer` | an answer | `{"labels":[…]}`, or `{"error":…}` |
+//! | `infer_answer` | an answer | [`ImageAnswer`](crate::infer::ImageAnswer) as JSON, or `{"error":…}` |
 //! | `infer_forget` | | |
 //! | `search_name` | | 16 bytes: the client's name; the first call makes a secret |
 //! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |
@@ -103,7 +103,7 @@ pub extern "C" fn tobari_infer_answer(len: u32) -> i32 {
     with_input(len, |state, input| {
         let told = asker(None, |asker| Some(asker.answer(input)));
         let told = match told {
-            Some(Ok(labels)) => json!({ "labels": labels }).to_string().into_bytes(),
+            Some(Ok(answer)) => serde_json::to_vec(&answer).unwrap_or_default(),
             Some(Err(why)) => error(why),
             None => error("expected a key first, found none"),
         };

@@ -36,9 +36,10 @@ fn drawn_digits_are_told_by_who_has_the_key_and_by_nobody_else() {
         let question = messages::decode_question(&body, service.card()).unwrap();
         let image = question.iter().map(tobari_lattice::ckks::SeededCiphertext::expand).collect();
         let answer = messages::encode_answer(&service.resume(&ring).run(image, &mut rng).unwrap()).unwrap();
-        let labels = asker.answer(&answer).unwrap();
-        assert_eq!((labels.len(), labels[0]), (3, fixed.classify(&pixels).unwrap()));
-        assert_eq!(again.answer(&answer).unwrap(), labels, "a kept key reads it too");
+        let found = asker.answer(&answer).unwrap();
+        assert_eq!((found.labels.len(), found.labels[0]), (3, fixed.classify(&pixels).unwrap()));
+        assert!(!found.close, "a drawn digit is far from the others");
+        assert_eq!(again.answer(&answer).unwrap(), found, "a kept key reads it too");
         assert!(matches!(stranger.answer(&answer), Err(AskError::Client(_))), "another key reads noise");
     }
     assert!(asker.question(&[0; 783], &mut rng).is_err());

@@ -7,6 +7,7 @@ use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use std::time::Instant;
 use tobari_infer::client::{Client, ClientError, Output};
+use tobari_infer::noise::Noise;
 use tobari_infer::program::Input;
 use tobari_infer_deep::arrange::arrange;
 use tobari_infer_deep::encrypted::Network;
@@ -203,8 +204,8 @@ fn right_or_told(graph: &Graph, kind: Refreshing) {
     for (number, pixels) in super::world::pictures(graph.input(), 40, 9).iter().enumerate() {
         let contrast = |p: &u8| (128 + (i32::from(*p) - 128) * (number as i32 + 4) / 44) as u8;
         let pixels: Vec<u8> = pixels.iter().map(contrast).collect();
-        let mut rng = ChaCha20Rng::from_seed([number as u8; 32]);
-        let (found, guard) = simulate(&circuit, &numbers(&pixels), Some((&parameters, &scale, &mut rng)));
+        let mut errors = Noise::new(&parameters, number as u64);
+        let (found, guard) = simulate(&circuit, &numbers(&pixels), Some((&mut errors, &scale)));
         let error = off(&found, &graph.forward(&pixels).unwrap());
         if guard.is_nan() || guard.abs() >= tobari_infer::client::GUARD {
             told += 1;
@@ -257,8 +258,8 @@ fn refreshed_networks_are_right_and_their_noise_is_foretold() {
             let found = client.decrypt(&answer, Output::Logits).unwrap().logits;
             let exact = simulate(&circuit, &numbers(pixels), None).0;
             let scale = Scale::power_of_two(settings.scale);
-            let mut simulated = ChaCha20Rng::from_seed([7; 32]);
-            let noisy = simulate(&circuit, &numbers(pixels), Some((&parameters, &scale, &mut simulated))).0;
+            let mut errors = Noise::new(&parameters, 7);
+            let noisy = simulate(&circuit, &numbers(pixels), Some((&mut errors, &scale))).0;
             noise += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
             foretold += noisy.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
             count += exact.len();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
-use tobari_infer::calibration::{check_images, logit_error};
+use tobari_infer::calibration::check_images;
 use tobari_infer::fold::{FoldOptions, Reach, fold};
 use tobari_infer::holder::short;
 use tobari_infer::{Calibration, Network};
@@ -138,8 +138,8 @@ fn flat(arguments: &CompileArguments, network: &Network, pictures: &[&[u8]]) -> 
             model
         }
     };
-    let (_, report) = local::compiled(&model, &arguments.local)?;
-    let error = logit_error(&model, &report);
+    let (compiled, _) = local::compiled(&model, &arguments.local)?;
+    let error = compiled.error().unwrap_or(f64::INFINITY);
     let margin = model.calibration().map_or(0.0, |known| known.margin);
     let ranges = model.ranges(pictures)?;
     let bytes = model.encode();
@@ -156,7 +156,7 @@ fn flat(arguments: &CompileArguments, network: &Network, pictures: &[&[u8]]) -> 
     }
     output::result(format!("model {}, {} bytes", short(&model.digest()), bytes.len()));
     output::result(format!(
-        "labels are {margin:.3} apart; in the set {} encryption changes each logit by at most {error:.3}",
+        "labels are {margin:.3} apart; in the set {} the foretold error of a logit is {error:.3}",
         arguments.local.set()
     ));
     output::result("the largest sums of each stage:");

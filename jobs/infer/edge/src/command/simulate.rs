@@ -1,4 +1,4 @@
-//! `tobari infer simulate`: the computation of an encrypted run, on plaintext.
+//! `tobari infer simulate`: an encrypted run on plaintext, with the errors of encryption.
 
 use super::arguments::{LocalArguments, SimulateArguments};
 use super::{image, local};
@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use tobari_command::output::{self, Failure};
 use tobari_infer::Model;
 use tobari_infer::calibration;
+use tobari_infer::client::is_outside;
 use tobari_infer::compile::Compiled;
+use tobari_infer::forecast::noisy;
 use tobari_infer::precision::{Ranges, StageReport, report};
 use tobari_infer::ready::inspect;
-use tobari_infer::simulate::simulate;
 use tobari_infer_deep::DeepModel;
 use tobari_infer_deep::machine::Circuit;
 
@@ -33,8 +34,9 @@ pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
         Ready::Flat(model, ..) => model.input(),
         Ready::Deep(model, _) => model.graph().input(),
     };
-    for picture in image::read_all(arguments, volume)? {
-        let line = ready.line(&picture.pixels)?;
+    // every picture has errors of its own
+    for (seed, picture) in (0..).zip(image::read_all(arguments, volume)?) {
+        let line = ready.line(&picture.pixels, seed)?;
         match arguments.json {
             true => output::json(&ready.as_json(&picture.name, &line))?,
             false => ready.print(&picture.name, &line),
@@ -63,24 +65,28 @@ struct Line {
 fn flat(model: Model, local: &LocalArguments, tolerance: f64) -> Result<Ready, Failure> {
     let (compiled, _) = inspect(&model, local.layout.as_deref(), &local::set(local.set())?)?;
     let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), tolerance)?;
-    if let Err(error) = calibration::check(&model, &stages) {
+    if let Err(error) = calibration::check(&model, compiled.error().unwrap_or(f64::INFINITY)) {
         output::say(format!("warning: this model would not be served: {error}"));
     }
     Ok(Ready::Flat(model, Box::new(compiled), stages))
 }
 
 impl Ready {
-    fn line(&self, pixels: &[u8]) -> Result<Line, Failure> {
+    fn line(&self, pixels: &[u8], seed: u64) -> Result<Line, Failure> {
         Ok(match self {
-            Self::Flat(model, compiled, stages) => Line {
-                logits: simulate(compiled, &Model::numbers(pixels))?,
-                plain: model.forward(pixels)?,
-                foretold: calibration::logit_error(model, stages),
-                outside: false,
-                close: false,
-            },
+            Self::Flat(model, compiled, _) => {
+                let logits = noisy(compiled, &Model::numbers(pixels), seed)?;
+                let foretold = compiled.error().unwrap_or(f64::INFINITY);
+                Line {
+                    plain: model.forward(pixels)?,
+                    foretold,
+                    outside: is_outside(&logits, compiled.logit_bits()),
+                    close: is_close(&logits, foretold),
+                    logits,
+                }
+            }
             Self::Deep(model, circuit) => {
-                let found = model.simulate(circuit, pixels, 0)?;
+                let found = model.simulate(circuit, pixels, seed)?;
                 let (logits, plain, foretold) = (found.logits, found.plain, found.error);
                 Line { logits, plain, foretold, outside: found.outside, close: found.close }
             }
@@ -90,7 +96,7 @@ impl Ready {
     fn as_json(&self, name: &str, line: &Line) -> Value {
         let mut value = json!({
             "image": name, "label": best(&line.logits), "plain_label": best(&line.plain), "logits": line.logits,
-            "foretold_error": line.foretold, "outside": line.outside, "close": line.close,
+            "foretold_error": line.foretold, "difference": off(line), "outside": line.outside, "close": line.close,
         });
         if let Self::Flat(_, compiled, stages) = self {
             let stage = |stage: &StageReport| {
@@ -100,7 +106,6 @@ impl Ready {
                 })
             };
             value["layout"] = compiled.layout().name().into();
-            value["layout_error"] = off(line).into();
             value["stages"] = stages.iter().map(stage).collect();
         }
         value
@@ -109,30 +114,26 @@ impl Ready {
     fn print(&self, name: &str, line: &Line) {
         let (label, plain) = (best(&line.logits), best(&line.plain));
         let foretold = line.foretold;
-        match self {
-            Self::Flat(_, compiled, stages) => {
-                let (layout, error) = (compiled.layout().name(), off(line));
-                output::result(format!(
-                    "label {label}, in the plain model {plain}; layout {layout}, off by {error:.1e}; encryption changes \
-                     each logit by at most {foretold:.1e}"
-                ));
-                for stage in stages {
-                    output::result(format!(
-                        "{:<12}  {} primes, sums off by at most {:.1e}, {:.1} bits of room",
-                        stage.name, stage.primes, stage.error, stage.headroom_bits
-                    ));
-                }
-            }
-            Self::Deep(..) if line.outside => output::result(format!(
+        match line.outside {
+            true => output::result(format!(
                 "{name}: numbers of this image leave the range of the model, and a client would refuse the answer; label \
                  {label}, in the plain network {plain}"
             )),
-            Self::Deep(..) => output::result(format!(
+            false => output::result(format!(
                 "{name}: label {label}{}, in the plain network {plain}; logits off by {:.1e} here; foretold error \
                  {foretold:.1e}",
                 if line.close { " (too close to tell)" } else { "" },
                 off(line)
             )),
+        }
+        if let Self::Flat(_, compiled, stages) = self {
+            output::result(format!("layout {}", compiled.layout().name()));
+            for stage in stages {
+                output::result(format!(
+                    "{:<12}  {} primes, sums off by at most {:.1e}, {:.1} bits of room",
+                    stage.name, stage.primes, stage.error, stage.headroom_bits
+                ));
+            }
         }
     }
 }
@@ -140,6 +141,13 @@ impl Ready {
 /// The largest difference to the plain model.
 fn off(line: &Line) -> f64 {
     line.logits.iter().zip(&line.plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+/// Whether the two best logits are closer than twice the foretold error.
+fn is_close(logits: &[f64], foretold: f64) -> bool {
+    let mut sorted = logits.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    matches!(sorted[..], [first, second, ..] if first - second < 2.0 * foretold)
 }
 
 /// The position of the largest number, the first one if several are equal.

@@ -5,7 +5,6 @@ use crate::network::{AnyModel, Engine};
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, sync::Arc, time::Instant};
-use tobari_infer::calibration::logit_error;
 use tobari_infer::compile::Card;
 use tobari_infer::ready::ready;
 use tobari_infer::server::Service;
@@ -112,10 +111,9 @@ fn serve(
     let (engine, layout, set_name) = match model {
         AnyModel::Flat(model) => {
             let parameters = set.parameters().map_err(|error| text(&error))?;
-            let (compiled, report) =
-                ready(model, options.layout.as_deref(), &parameters).map_err(|error| text(&error))?;
+            let (compiled, _) = ready(model, options.layout.as_deref(), &parameters).map_err(|error| text(&error))?;
             line["stages"] = model.stages().iter().map(|stage| stage.name.as_str()).collect();
-            line["logit_error"] = logit_error(model, &report).into();
+            line["logit_error"] = compiled.error().into();
             let layout = compiled.layout().name().to_owned();
             let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
             (Engine::Flat(Box::new(service)), layout, set.name.to_owned())

@@ -1,8 +1,9 @@
 //! Sites of the steps, the bytes that an enclave is built from, and the script of its sessions.
 
-use crate::calibration::{self, MarginError, logit_error};
+use crate::calibration::{self, MarginError, error_bound};
 use crate::card;
 use crate::compile::{CompileError, Compiled, Flow, Options};
+use crate::forecast::{self, ForecastError};
 use crate::layout::Linear;
 use crate::model::{Map, Model};
 use crate::plain::FRACTION_BITS;
@@ -149,6 +150,9 @@ pub enum RouteError {
     /// Numbers that do not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
+    /// A program that cannot be simulated.
+    #[error(transparent)]
+    Forecast(#[from] ForecastError),
     /// A rounding so fine that rounded scores reveal the errors of decryption.
     #[error(
         "{combination}: scores rounded to {found} bits behind the point tell the errors of decryption, from which the key follows. Logits may be off by {error:.3}, so at most rounded:{most} hides them (0: none does); or tell label or top:N"
@@ -160,7 +164,7 @@ pub enum RouteError {
         found: u8,
         /// The most bits that hide the errors.
         most: u8,
-        /// The predicted error of a logit.
+        /// The bound on the error of a logit.
         error: f64,
     },
     /// More resets than the masks hide.
@@ -389,8 +393,8 @@ impl Setup {
         }
         if let Some(compiled) = &compiled {
             let report = precision::report(compiled, &self.model, &Ranges::all(&self.model, 1.0), f64::INFINITY)?;
-            calibration::check(&self.model, &report)?;
-            let error = logit_error(&self.model, &report);
+            calibration::check(&self.model, forecast::logit_error(compiled, &self.model)?)?;
+            let error = error_bound(&self.model, &report);
             let most = hiding_bits(error);
             if let OutputPolicy::Rounded(found) = output
                 && found > most

@@ -3,10 +3,11 @@
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
-use crate::world::{digits, distance, image, logits, rng};
+use crate::world::{digits, distance, image, label, logits, rng};
 use tobari_infer::card::CardError;
-use tobari_infer::client::Output;
+use tobari_infer::client::{Client, Output};
 use tobari_infer::compile::Card;
+use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::holder::{Holder, HolderError, Sealed, SealedKind};
 use tobari_infer::messages;
 use tobari_infer::ready::{ORDER, SET, ready};
@@ -39,7 +40,7 @@ fn a_card_has_one_byte_string_and_whatever_else_is_refused() {
         assert!(Card::decode(&bytes[..length]).is_err(), "{length}");
     }
     let more = [&bytes[..], &[0]].concat();
-    assert!(matches!(Card::decode(&more), Err(CardError::Length { what: "the end", expected: 0, found: 1 })));
+    assert!(matches!(Card::decode(&more), Err(CardError::Length { what: "the end", expected: 0, found: 9 })));
     // every byte at the head and at the end: another card, or an error, and never a panic
     let ends = (0..80.min(bytes.len())).chain(bytes.len() - 200..bytes.len());
     for place in ends {
@@ -68,12 +69,17 @@ fn a_card_cannot_ask_for_memory_beyond_its_bytes() {
 }
 
 #[test]
-fn what_a_client_may_know_does_not_depend_on_the_weights() {
+fn what_a_client_may_know_of_the_weights_is_the_foretold_error() {
     let (one, other) = (digits(1), digits(2));
     assert_ne!(one.digest(), other.digest());
     let mut without = card(&other);
     without.logit_bits = card(&one).logit_bits;
+    without.error = card(&one).error;
     assert_eq!(card(&one).encode(), without.encode());
+    // of which a client gets three bits and an exponent
+    for card in [card(&one), card(&other)] {
+        assert_eq!(card.error.unwrap().to_bits() & ((1 << 50) - 1), 0, "{:?}", card.error);
+    }
 }
 
 #[test]
@@ -112,6 +118,53 @@ fn a_holders_image_comes_back_as_its_logits_and_its_keys_are_always_the_same_byt
     for length in [0, 1, 2, 60, 66, 67, file.len() - 1] {
         assert!(holder.decrypt(&file[..length], Output::Label).is_err(), "{length}");
     }
+}
+
+#[test]
+fn two_labels_that_errors_may_exchange_are_both_told() {
+    let model = Model::digits().unwrap();
+    let (compiled, _) = ready(&model, None, &parameters()).unwrap();
+    let foretold = compiled.error().unwrap();
+    let service = Service::new(compiled.clone(), 1 << 30).unwrap();
+    let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
+    let session = service.session(client.keys(&mut rng(2)).unwrap()).unwrap();
+    let [one, other] = [3, 8].map(|digit| Model::numbers(&draw(digit, &STYLES[0])));
+    let between =
+        |part: f64| -> Vec<f64> { one.iter().zip(&other).map(|(a, b)| a * (1.0 - part) + b * part).collect() };
+    let gap = |part: f64| {
+        let mut all = logits(&model, &between(part));
+        all.sort_by(|a, b| b.total_cmp(a));
+        all[0] - all[1]
+    };
+    // mixtures of two digits, and the one where the label changes
+    let (mut from, mut to) = (0.0, 1.0);
+    let first = label(&logits(&model, &one));
+    for _ in 0..40 {
+        let middle = (from + to) / 2.0;
+        match label(&logits(&model, &between(middle))) == first {
+            true => from = middle,
+            false => to = middle,
+        }
+    }
+    assert!(gap(from) < 1e-6);
+    let near = (0..40).map(|step| from + (f64::from(step) - 20.0) * 1e-4);
+    let (mut close, mut wrong) = (0, 0);
+    for part in near.chain([0.0, 1.0]) {
+        let (image, gap) = (between(part.clamp(0.0, 1.0)), gap(part.clamp(0.0, 1.0)));
+        let sent: Vec<_> = client.encrypt(&image, &mut rng(3)).unwrap().iter().map(SeededCiphertext::expand).collect();
+        let told = client.decrypt(&session.run(sent, &mut rng(4)).unwrap(), Output::Label).unwrap();
+        let right = label(&logits(&model, &image));
+        match told.close {
+            Some(both) => assert!(both.contains(&right) && gap < 4.0 * foretold, "{part}: {both:?}, {right}, {gap}"),
+            None => {
+                assert!(told.labels[0] == right && gap > 0.0, "{part}: {:?} in silence, {right}, {gap}", told.labels);
+            }
+        }
+        close += usize::from(told.close.is_some());
+        wrong += usize::from(told.labels[0] != right);
+    }
+    assert!(close > 5 && close < 42, "{close} close");
+    println!("{close} close, {wrong} with the other label first");
 }
 
 #[test]

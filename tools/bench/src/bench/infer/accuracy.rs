@@ -8,7 +8,7 @@ use tobari_command::randomness;
 use tobari_host::threads;
 use tobari_infer::client::{Client, Output};
 use tobari_infer::compile::{Compiled, Options};
-use tobari_infer::precision::{self, Ranges};
+use tobari_infer::forecast;
 use tobari_infer::server::Service;
 use tobari_infer::{FixedModel, Model, argmax};
 use tobari_infer_files::images::{IdxImages, read_idx_tests};
@@ -87,10 +87,9 @@ pub(super) fn run(
     Ok((table, "accuracy.csv"))
 }
 
-/// The predicted six deviations of a logit; a server reports them before it serves a model.
+/// The foretold error of a logit; a server reports it before it serves a model.
 fn foretold(compiled: &Compiled, model: &Model) -> Result<f64, Failure> {
-    let report = precision::report(compiled, model, &Ranges::all(model, 1.0), f64::INFINITY).map_err(failed)?;
-    Ok(report.last().map_or(0.0, |stage| stage.error) * 2f64.powi(model.logit_bits()))
+    forecast::logit_error(compiled, model).map_err(failed)
 }
 
 /// Encrypted runs on all cores, with a key for each piece.

@@ -8,19 +8,19 @@ use std::path::Path;
 use tempfile::{TempDir, tempdir};
 use tobari_host::testing::data;
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, Stage, Volume};
+use tobari_infer::{LayerKind, Model, Network, Normalisation, Volume};
 use tobari_infer_files::images::Picture;
 use tobari_infer_files::onnx::encode_onnx;
 
 /// A folder for one test.
-struct Place(TempDir);
+pub(super) struct Place(TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempdir().unwrap())
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
@@ -58,14 +58,14 @@ impl Place {
     }
 }
 
-fn good(words: &[&str]) -> String {
+pub(super) fn good(words: &[&str]) -> String {
     let output = tobari(words);
     assert!(output.status.success(), "{words:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The message of a command that must fail.
-fn refused(words: &[&str]) -> String {
+pub(super) fn refused(words: &[&str]) -> String {
     let output = tobari(words);
     assert_eq!(output.status.code(), Some(1), "{words:?}");
     stderr(&output)
@@ -192,47 +192,6 @@ fn a_drawn_png_goes_the_readmes_four_commands_and_so_does_one_in_colour_and_one_
     let said = refused(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("no")]);
     assert!(said.contains("expected a whole PNG file"), "{said}");
     assert_eq!(tobari(&["infer", "draw", "10", "-o", &png]).status.code(), Some(2));
-}
-
-/// A model with one layer: class `c` is the sum of channel `c`.
-fn channels(channels: usize, side: usize) -> Vec<u8> {
-    let input = Volume { channels, height: side, width: side };
-    let plane = side * side;
-    let weight = |at: usize| if at / input.len() == at % input.len() / plane { 1.0 / 64.0 } else { 0.0 };
-    let weights = (0..3 * input.len()).map(weight).collect();
-    let (map, bias, output) = (Map::Dense { weights }, vec![0.0; 3], Volume::vector(3));
-    let stage = Stage { name: "sums".to_owned(), input, output, map, bias, weight_bits: 16, bias_bits: 16 };
-    let calibration = Calibration { margin: 0.5, powers: Vec::new() };
-    Model::new(vec![stage], 0).unwrap().calibrated(calibration).unwrap().encode()
-}
-
-#[test]
-fn a_png_is_taken_as_it_is_by_a_model_of_its_size_and_channels_and_refused_by_any_other() {
-    let place = Place::new();
-    let (model, flat, png) = (place.path("rgb.tim"), place.path("flat.tim"), place.path("it.png"));
-    std::fs::write(&model, channels(3, 5)).unwrap();
-    std::fs::write(&flat, channels(2, 5)).unwrap();
-    let write = |picture: &Picture| std::fs::write(&png, picture.encode_png("it").unwrap()).unwrap();
-    for (class, pixel) in [[200, 20, 90, 255], [30, 180, 40, 255], [10, 0, 77, 255]].into_iter().enumerate() {
-        write(&Picture { width: 5, height: 5, pixels: vec![pixel; 25] });
-        let told: Value =
-            serde_json::from_str(&good(&["infer", "simulate", &png, "--model", &model, "--json"])).unwrap();
-        assert_eq!((&told["label"], &told["plain_label"]), (&class.into(), &class.into()));
-    }
-    // an image is encrypted at the size that the key file tells
-    let key = place.path("key");
-    good(&["infer", "keygen", "-o", &key, "--model", &model]);
-    good(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("question")]);
-    for (picture, why) in [
-        (Picture::of_grey(6, &[9; 36]), "the model takes 5 x 5 pixels, and the picture has 6 x 6"),
-        (Picture { width: 5, height: 5, pixels: vec![[9, 9, 9, 100]; 25] }, "the picture has transparent parts"),
-    ] {
-        write(&picture);
-        let said = refused(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("no")]);
-        assert!(said.contains(why), "{said}");
-    }
-    let said = refused(&["infer", "simulate", &png, "--model", &flat]);
-    assert!(said.contains("a model of 50 numbers, which are no square picture"), "{said}");
 }
 
 /// A network of one convolution, an activation and a dense layer for grey images of 8 x 8, as ONNX.

@@ -11,6 +11,7 @@ mod help;
 mod infer;
 #[cfg(target_os = "linux")]
 mod infer_enclave;
+mod infer_pictures;
 #[cfg(linux_64)]
 mod operate;
 mod search;

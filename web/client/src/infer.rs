@@ -94,7 +94,7 @@ impl Asker {
         KeyInfo {
             model: hex(self.holder.model()),
             keys: hex(self.holder.keys_name()),
-            pixels: card.pixels,
+            pixels: card.pixels(),
             classes: card.logits.len(),
         }
     }

@@ -197,7 +197,7 @@ impl Network {
         let keys: BTreeSet<Input> = self.keys.iter().map(|(piece, level)| input_of(*piece, *level)).collect();
         Card {
             parameters: self.parameters.clone(),
-            pixels: input.len(),
+            shape: input,
             places,
             sent: (circuit.level(0), self.scales[0].clone()),
             keys: keys.into_iter().collect(),

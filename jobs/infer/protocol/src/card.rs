@@ -4,7 +4,7 @@
 //! |---|---|
 //! | version `01`, kind `33` | 2 |
 //! | length of the parameters; the parameters | 2; so many |
-//! | numbers of an image | 4 |
+//! | channels, rows and columns of an image | 4 each |
 //! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 per data prime of the set |
 //! | for each ciphertext and slot: the number of its pixel in the image, or `ffffffff` | 4 each |
 //! | keys; of each: its kind, steps (signed; 0 but for rotations), `l` | 2; 1, 4, 2 each |
@@ -28,6 +28,7 @@
 use super::compile::Card;
 use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};
 use super::messages::{self, MAX_CIPHERTEXTS, MessageError};
+use super::model::Volume;
 use super::program::Input;
 use tobari_lattice::ckks::Scale;
 use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -94,7 +95,8 @@ impl Card {
         let mut out = vec![VERSION, CARD];
         out.extend_from_slice(&(parameters.len() as u16).to_be_bytes());
         out.extend_from_slice(&parameters);
-        out.extend_from_slice(&(self.pixels as u32).to_be_bytes());
+        let Volume { channels, height, width } = self.shape;
+        [channels, height, width].iter().for_each(|side| out.extend_from_slice(&(*side as u32).to_be_bytes()));
         out.extend_from_slice(&[self.places.len() as u8, self.sent.0 as u8]);
         self.put_scale(&mut out, &self.sent.1);
         self.places.iter().flatten().for_each(|place| out.extend_from_slice(&place.unwrap_or(NONE).to_be_bytes()));
@@ -179,10 +181,8 @@ impl Card {
         }
         let mut fields = Fields { rest: messages::open(bytes, CARD)? };
         let parameters = parameters(&mut fields)?;
-        let pixels = u32::from_be_bytes(fields.array("the numbers of an image")?);
-        if !(1..=super::model::MAX_NUMBERS as u32).contains(&pixels) {
-            return Err(CardError::Malformed("1 to 2^20 numbers of an image"));
-        }
+        let shape = shape(&mut fields)?;
+        let pixels = shape.len() as u32;
         let [count, primes] = fields.array("the shape of a question")?;
         if !(1..=MAX_CIPHERTEXTS).contains(&usize::from(count)) {
             return Err(CardError::Malformed("1 to 64 ciphertexts of a question"));
@@ -219,8 +219,7 @@ impl Card {
         if !fields.rest.is_empty() {
             return Err(CardError::Length { what: "the end", expected: 0, found: fields.rest.len() });
         }
-        let pixels = pixels as usize;
-        let card = Self { parameters, pixels, places, sent, keys, logits, error, guard, answer, logit_bits };
+        let card = Self { parameters, shape, places, sent, keys, logits, error, guard, answer, logit_bits };
         card.limit()?;
         Ok(card)
     }
@@ -252,6 +251,15 @@ fn parameters(fields: &mut Fields<'_>) -> Result<LatticeParameters, CardError> {
     let parameters = wire::decode_parameters(bytes).map_err(MessageError::from)?;
     let suits = parameters.plaintext() == Plaintext::Approximate && !parameters.ring().special_primes().is_empty();
     suits.then_some(parameters).ok_or(CardError::Malformed("parameters for approximate numbers with a special prime"))
+}
+
+/// The shape of an image, of at least one number.
+fn shape(fields: &mut Fields<'_>) -> Result<Volume, CardError> {
+    let mut side = || fields.array("the shape of an image").map(|bytes| u32::from_be_bytes(bytes) as usize);
+    let shape = Volume { channels: side()?, height: side()?, width: side()? };
+    let numbers = shape.channels.checked_mul(shape.height).and_then(|numbers| numbers.checked_mul(shape.width));
+    let fits = numbers.is_some_and(|numbers| (1..=super::model::MAX_NUMBERS).contains(&numbers));
+    fits.then_some(shape).ok_or(CardError::Malformed("1 to 2^20 numbers of an image"))
 }
 
 fn level(primes: u8, parameters: &LatticeParameters) -> Result<usize, CardError> {

@@ -233,8 +233,9 @@ impl Client {
     /// # Errors
     /// [`ClientError`] for an image of another size, or a pixel outside 0 to 1.
     pub fn encrypt(&self, image: &[f64], rng: &mut impl CryptoRng) -> Result<Vec<SeededCiphertext>, ClientError> {
-        if image.len() != self.card.pixels {
-            return Err(ClientError::Pixels { expected: self.card.pixels, found: image.len() });
+        let expected = self.card.pixels();
+        if image.len() != expected {
+            return Err(ClientError::Pixels { expected, found: image.len() });
         }
         if !image.iter().fold(true, |all, pixel| all & (0.0..=1.0).contains(pixel)) {
             return Err(ClientError::Range);

@@ -21,7 +21,7 @@
 //! as those of the last stage.
 
 use super::layout::{Layout, LayoutError, Linear, Weights};
-use super::model::Model;
+use super::model::{Model, Volume};
 use super::program::{Counts, Input, Manner, Stage};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ pub struct Compiled {
     layout: Layout,
     options: Options,
     stages: Vec<(Manner, Scales)>,
-    input: usize,
+    input: Volume,
     /// The number of outputs of each stage.
     outputs: Vec<usize>,
     logit_bits: i32,
@@ -139,8 +139,8 @@ pub struct Compiled {
 pub struct Card {
     /// The parameters.
     pub parameters: LatticeParameters,
-    /// Numbers of an image.
-    pub pixels: usize,
+    /// The shape of an image.
+    pub shape: Volume,
     /// The numbers' slots, by ciphertext.
     pub places: Vec<Vec<Option<u32>>>,
     /// Data primes of a question, and its scale.
@@ -162,6 +162,11 @@ pub struct Card {
 }
 
 impl Card {
+    /// Numbers of an image.
+    pub fn pixels(&self) -> usize {
+        self.shape.len()
+    }
+
     /// The number of ciphertexts of an answer.
     pub fn answers(&self) -> usize {
         self.logits.iter().chain(&self.guard).map(|(output, _)| output + 1).max().unwrap_or(0)
@@ -223,7 +228,7 @@ impl Compiled {
             stages.push((manner, scales.ok_or_else(refusal)?));
         }
         let outputs = model.stages().iter().map(|stage| stage.output.len()).collect();
-        let (input, logit_bits) = (model.input().len(), model.logit_bits());
+        let (input, logit_bits) = (model.input(), model.logit_bits());
         Ok(Self { parameters: parameters.clone(), layout, options, stages, input, outputs, logit_bits, error: None })
     }
 
@@ -265,7 +270,7 @@ impl Compiled {
 
     /// Numbers of an image.
     pub fn pixels(&self) -> usize {
-        self.input
+        self.input.len()
     }
 
     /// The number of outputs of a stage.
@@ -335,7 +340,7 @@ impl Compiled {
         };
         Card {
             parameters: self.parameters.clone(),
-            pixels: self.input,
+            shape: self.input,
             places: self.layout.stages()[0].takes.clone(),
             sent: (first.primes, scales.input.clone()),
             keys: self.keys(),

@@ -279,12 +279,13 @@ pub fn fuzz_messages(data: &[u8]) {
 /// A card of four slots, for fuzzing.
 #[doc(hidden)]
 pub fn toy_card() -> Option<Card> {
+    use super::model::Volume;
     use tobari_lattice::ckks::Scale;
     use tobari_lattice::params::{LatticeParameters, Plaintext};
     let parameters = LatticeParameters::insecure_of_sizes(8, &[40, 26, 26], &[40], 3, Plaintext::Approximate).ok()?;
     Some(Card {
         parameters,
-        pixels: 6,
+        shape: Volume { channels: 1, height: 2, width: 3 },
         places: vec![vec![Some(0), Some(1), None, Some(2)], vec![Some(3), Some(4), Some(5), None]],
         sent: (3, Scale::power_of_two(26)),
         keys: vec![

@@ -98,18 +98,18 @@ pub struct KeygenArguments {
 /// An image.
 #[derive(Args)]
 pub(crate) struct ImageArguments {
-    /// A PNG or JPEG. For the size of MNIST, the command scales and centres the digit. For other
-    /// sizes, the picture must have the size of the model, or --fit says how it gets it. With
-    /// --index: a file of images (idx, may be gzip). `-` is a picture on standard input.
+    /// A PNG or JPEG of the model's size, unless --fit says otherwise. With --index: a file of
+    /// images (idx, may be gzip). `-` is a picture on standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Take the image with this number from an idx file, counted from 0.
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
-    /// Give a picture of another size the model's size: exact refuses it, stretch scales it, crop
-    /// cuts its centre out and scales that.
-    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
-    pub(crate) fit: Fit,
+    /// Give a picture the form of the model's images: exact refuses another size, stretch scales,
+    /// crop cuts the centre out and scales that, digit makes a black background and centres the
+    /// ink, as in MNIST. [default: digit for the built-in model, exact for others]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) fit: Option<Fit>,
 }
 
 /// `tobari infer draw`
@@ -278,13 +278,18 @@ Examples:
     tobari infer ask three.png --server http://127.0.0.1:7610 --accept-simulated
     tobari infer ask three.png seven.png --server http://127.0.0.1:7610 --accept-simulated --json")]
 pub struct AskArguments {
-    /// PNGs of digits, scaled and centred as in MNIST. With --index: a file of images (idx, may be
-    /// gzip). `-` is a PNG on standard input.
+    /// PNGs or JPEGs of the model's size, unless --fit says otherwise. With --index: a file of
+    /// images (idx, may be gzip). `-` is a picture on standard input.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,
     /// Take the images with these numbers from one idx file, counted from 0. Separate by commas.
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub(crate) index: Vec<usize>,
+    /// Give pictures the form of the model's images: exact refuses another size, stretch scales,
+    /// crop cuts the centre out and scales that, digit makes a black background and centres the
+    /// ink, as in MNIST. [default: digit for the built-in model, exact for others]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) fit: Option<Fit>,
     #[command(flatten)]
     pub(crate) trusted: TrustedArguments,
     /// Accept simulated evidence. No hardware supports such evidence: the server's operator can
@@ -355,8 +360,9 @@ pub struct CompileArguments {
     /// of more than three maps need images.
     #[arg(long, num_args = 1.., value_name = "PATH")]
     pub(crate) images: Vec<PathBuf>,
-    /// Give pictures of another size the network's size: exact refuses them, stretch scales them,
-    /// crop cuts their centres out and scales those.
+    /// Give pictures the form of the network's images: exact refuses another size, stretch scales,
+    /// crop cuts the centre out and scales that, digit makes a black background and centres the
+    /// ink, as in MNIST.
     #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
     pub(crate) fit: Fit,
     /// Replace each activation by the polynomial of degree two that is nearest on the images,
@@ -394,10 +400,11 @@ pub struct SimulateArguments {
     /// Take the image with this number from an idx file, counted from 0.
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
-    /// Give pictures of another size the model's size: exact refuses them, stretch scales them,
-    /// crop cuts their centres out and scales those.
-    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
-    pub(crate) fit: Fit,
+    /// Give pictures the form of the model's images: exact refuses another size, stretch scales,
+    /// crop cuts the centre out and scales that, digit makes a black background and centres the
+    /// ink, as in MNIST. [default: digit for the built-in model, exact for others]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) fit: Option<Fit>,
     /// Run this model: `digits`, or a .tim file.
     #[arg(long, default_value = "digits", value_name = "MODEL")]
     pub(crate) model: ModelSource,

@@ -7,8 +7,9 @@
 //! configuration. Only then does the client open a channel; images are sent only through it.
 
 use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
+use super::hex;
+use super::image::{self, ModelImages};
 use super::remote::{self, Remote};
-use super::{hex, image};
 use serde_json::{Value, json};
 use std::time::Instant;
 use tobari_command::output::{self, Failure};
@@ -21,7 +22,6 @@ use tobari_enclave::{
 };
 use tobari_infer::guarded::{Asker, EnclaveAnswer, Expected, MAX_OFFER_BYTES, Offer};
 use tobari_infer::plain::FRACTION_BITS;
-use tobari_infer_files::images::Fit;
 use zeroize::Zeroizing;
 
 /// The most bytes of a reply that only confirms a step.
@@ -38,6 +38,7 @@ struct EnclaveCandidate {
     path: String,
     offer: Offer,
     executables: Vec<Digest>,
+    images: ModelImages,
 }
 
 /// An image's name and pixels.
@@ -56,8 +57,7 @@ pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
     remote::block_on(async {
         let mut remote = Remote::reach(url, &arguments.reach.reach()?)?;
         let found = find(&mut remote, &arguments.trusted).await?;
-        // an accepted offer has the size of an image
-        let images = images(arguments, found.offer.pixels().unwrap_or_default())?;
+        let images = images(arguments, &found.images)?;
         let most = found.offer.configuration.rounds as usize;
         if images.len() > most {
             let found = images.len();
@@ -116,14 +116,14 @@ fn server(reach: &ReachArguments) -> Result<&str, Failure> {
 }
 
 /// Reads all images, with their names.
-fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure> {
+fn images(arguments: &AskArguments, of_model: &ModelImages) -> Result<Vec<Image>, Failure> {
     let one = |path: &std::path::Path, index: Option<usize>| {
-        let arguments = ImageArguments { image: path.to_owned(), index, fit: Fit::Exact };
+        let picture = ImageArguments { image: path.to_owned(), index, fit: arguments.fit };
         let name = match index {
             Some(index) => format!("{} {index}", path.display()),
             None => path.display().to_string(),
         };
-        Ok((name, image::read(&arguments, pixels)?))
+        Ok((name, image::read(&picture, of_model)?))
     };
     match (arguments.images.as_slice(), arguments.index.as_slice()) {
         (paths, []) => paths.iter().map(|path| one(path, None)).collect(),
@@ -138,12 +138,21 @@ async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<Enclave
         [] => vec![tobari_host::process::executable_digest()?],
         given => given.to_vec(),
     };
-    let model = remote.find(trusted.model.as_deref()).await?;
+    let (model, shape) = remote.find(trusted.model.as_deref()).await?;
     let path = format!("/infer/v1/models/{}/enclave", hex(&model));
     let offer = Offer::decode(&remote.body(&path, None, MAX_OFFER_BYTES).await?)?;
     let (combination, tells) = (trusted.combination, trusted.tells);
     offer.check(&Expected { model: Digest::new(model), combination, tells })?;
-    Ok(EnclaveCandidate { path, offer, executables })
+    // an accepted offer has the number of an image's numbers
+    let numbers = shape.channels.checked_mul(shape.height).and_then(|numbers| numbers.checked_mul(shape.width));
+    if offer.pixels() != numbers {
+        let (expected, found) = (offer.pixels().unwrap_or_default(), numbers.unwrap_or_default());
+        return Err(Failure::Work(format!(
+            "the enclave takes images of {expected} numbers, and the server's model takes {found}: ask the operator"
+        )));
+    }
+    let images = ModelImages::of(&model, shape)?;
+    Ok(EnclaveCandidate { path, offer, executables, images })
 }
 
 /// Fetches evidence for a fresh nonce and verifies it.

@@ -1,43 +1,59 @@
 //! Reads images, and prints how they were changed.
 //!
-//! Where an image is encrypted, the count of its numbers is the only known fact about a model's
-//! images. 784 numbers are a digit, which is converted to the form of MNIST. For another count, a
-//! square is a grey picture of that size, and three squares are a colour picture, channel after
-//! channel (no number is both). Without --fit a picture must have exactly that size, because the
-//! preparation of the model's own images is unknown. For any other count a picture is rejected.
+//! A model tells the shape of its images. Of a vector, a square of numbers is a grey picture, and
+//! three squares are a colour picture, channel after channel (no number is both). Without --fit a
+//! picture must have exactly the model's size, because the preparation of the model's own images is
+//! unknown. The built-in model alone is known to take digits in the form of MNIST: its pictures are
+//! converted to it, and those of other models with `--fit digit`.
 
 use super::arguments::{DrawArguments, ImageArguments, SimulateArguments};
 use super::files;
 use std::path::{Path, PathBuf};
 use tobari_command::output::{self, Failure};
-use tobari_infer::Volume;
 use tobari_infer::digits::{STYLES, draw as stroke};
+use tobari_infer::holder::NAME_BYTES;
+use tobari_infer::{Model, Volume};
 use tobari_infer_files::images::{
     Fit, MAX_PICTURE_BYTES, NamedPicture, Picture, SIDE, Wanted, decode_digit, decode_picture, planes, read_idx_images,
     read_pictures,
 };
 use zeroize::Zeroizing;
 
-/// Pixels from 0 to 255, channel after channel and row by row; `count` is the number that the model
-/// takes.
-pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    of_path((&arguments.image, arguments.index, arguments.fit), count, shape(count))
+/// The images of a model.
+pub(super) struct ModelImages {
+    /// Their shape.
+    pub(super) volume: Volume,
+    /// Whether they are digits in the form of MNIST.
+    pub(super) digits: bool,
 }
 
-/// The pictures of a simulation, for a model that takes this shape.
-pub(super) fn read_all(arguments: &SimulateArguments, volume: Volume) -> Result<Vec<NamedPicture>, Failure> {
-    let mut all = Vec::new();
+impl ModelImages {
+    /// The images of the model with this digest.
+    pub(super) fn of(digest: &[u8; NAME_BYTES], volume: Volume) -> Result<Self, Failure> {
+        Ok(Self { volume, digits: *digest == Model::digits()?.digest() })
+    }
+
+    /// The treatment of pictures, unless it is chosen.
+    fn fit(&self, chosen: Option<Fit>) -> Fit {
+        chosen.unwrap_or(if self.digits { Fit::Digit } else { Fit::Exact })
+    }
+}
+
+/// Pixels from 0 to 255, channel after channel and row by row.
+pub(super) fn read(arguments: &ImageArguments, images: &ModelImages) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    of_path((&arguments.image, arguments.index, images.fit(arguments.fit)), images.volume)
+}
+
+/// The pictures of a simulation.
+pub(super) fn read_all(arguments: &SimulateArguments, images: &ModelImages) -> Result<Vec<NamedPicture>, Failure> {
+    let (mut all, fit) = (Vec::new(), images.fit(arguments.fit));
     for path in &arguments.images {
         let many = path.is_dir() || path.extension().is_some_and(|end| ["npy", "gz", "idx"].iter().any(|x| end == *x));
         if many && arguments.index.is_none() {
-            let wanted = Wanted { fit: arguments.fit, ..Wanted::new(volume) };
+            let wanted = Wanted { fit, ..Wanted::new(images.volume) };
             all.extend(read_pictures(std::slice::from_ref(path), &wanted)?);
         } else {
-            // a vector has no shape of its own, and other channels than grey or colours are no
-            // picture
-            let is_picture = volume.height > 1 && matches!(volume.channels, 1 | 3);
-            let known = if is_picture { Some(volume) } else { shape(volume.len()) };
-            let pixels = of_path((path, arguments.index, arguments.fit), volume.len(), known)?;
+            let pixels = of_path((path, arguments.index, fit), images.volume)?;
             all.push(NamedPicture { name: path.display().to_string(), pixels, label: None });
         }
     }
@@ -52,27 +68,26 @@ fn shape(count: usize) -> Option<Volume> {
     square(count).map(|side| of(1, side)).or(colour.map(|side| of(3, side)))
 }
 
-fn of_path(
-    (path, index, fit): (&PathBuf, Option<usize>, Fit),
-    count: usize,
-    volume: Option<Volume>,
-) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let path: &Path = path;
+fn of_path((path, index, fit): (&PathBuf, Option<usize>, Fit), volume: Volume) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let (path, count): (&Path, usize) = (path, volume.len());
     let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
     let Some(index) = index else {
         let bytes = Zeroizing::new(files::read(path, MAX_PICTURE_BYTES)?);
-        if count != SIDE * SIDE {
-            let volume = volume.ok_or_else(|| {
-                Failure::Work(format!(
-                    "{name}: expected --index and a file of images for a model of {count} numbers, which are no square \
-                     picture in grey or colour"
-                ))
-            })?;
-            return Ok(planes(&name, &decode_picture(&name, &bytes)?, volume, fit)?);
+        if fit == Fit::Digit && count == SIDE * SIDE {
+            let digit = decode_digit(&name, &bytes)?;
+            digit.notes.iter().for_each(|note| output::say(format!("{name}: {note}")));
+            return Ok(Zeroizing::new(digit.pixels));
         }
-        let digit = decode_digit(&name, &bytes)?;
-        digit.notes.iter().for_each(|note| output::say(format!("{name}: {note}")));
-        return Ok(Zeroizing::new(digit.pixels.to_vec()));
+        // a vector has no rows, and other channels than grey or colours are no picture
+        let is_picture = volume.height > 1 && matches!(volume.channels, 1 | 3);
+        let volume = if is_picture { Some(volume) } else { shape(count) };
+        let volume = volume.ok_or_else(|| {
+            Failure::Work(format!(
+                "{name}: expected --index and a file of images for a model of {count} numbers, which are no picture in \
+                 grey or colour"
+            ))
+        })?;
+        return Ok(planes(&name, &decode_picture(&name, &bytes)?, volume, fit)?);
     };
     let images = read_idx_images(path)?;
     let image = images.iter().nth(index).map(|pixels| Zeroizing::new(pixels.to_vec()));

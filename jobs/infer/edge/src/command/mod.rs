@@ -24,6 +24,7 @@ pub use remote::Remote;
 pub use serve::ServeInferArguments;
 
 use arguments::{DecryptArguments, EncryptArguments, KeygenArguments, RunArguments};
+use image::ModelImages;
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_command::job::Verbs;
@@ -85,7 +86,7 @@ fn holder(path: &std::path::Path) -> Result<Holder, Failure> {
 
 fn encrypt(arguments: &EncryptArguments) -> Result<(), Failure> {
     let holder = holder(&arguments.key)?;
-    let pixels = image::read(&arguments.image, holder.card().pixels)?;
+    let pixels = image::read(&arguments.image, &ModelImages::of(holder.model(), holder.card().shape)?)?;
     let numbers = Zeroizing::new(Model::numbers(&pixels));
     let bytes = holder.encrypt(&numbers, &mut randomness::generator()?)?;
     files::write(&arguments.output, &bytes)?;

@@ -7,6 +7,7 @@ use tobari_client::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 use tobari_command::output::Failure;
 use tobari_command::reach::Reach;
 use tobari_command::replies::{good, shown};
+use tobari_infer::Volume;
 use tobari_infer::card::MAX_CARD_BYTES;
 use tobari_infer::compile::Card;
 use tobari_infer::holder::{Holder, MAX_SEALED_BYTES, NAME_BYTES, Sealed};
@@ -31,6 +32,8 @@ struct List {
 struct Listed {
     name: String,
     digest: String,
+    /// Channels, rows and columns of an image.
+    image: [usize; 3],
 }
 
 /// Runs an asynchronous task.
@@ -59,7 +62,7 @@ impl Remote {
     /// Finds a model by its name or the beginning of its digest, or the only one: its digest, and
     /// its public facts.
     pub(crate) async fn model(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Card), Failure> {
-        let digest = self.find(wanted).await?;
+        let (digest, _) = self.find(wanted).await?;
         let path = format!("/infer/v1/models/{}", super::hex(&digest));
         let reply = good(self.send(&path, None, MAX_CARD_BYTES).await?)?;
         let card = Card::decode(&reply.body)?;
@@ -71,8 +74,8 @@ impl Remote {
         Ok((digest, card))
     }
 
-    /// The digest of that model.
-    pub(super) async fn find(&mut self, wanted: Option<&str>) -> Result<[u8; NAME_BYTES], Failure> {
+    /// The digest of that model, and the shape of its images.
+    pub(super) async fn find(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Volume), Failure> {
         let reply = good(self.send("/infer/v1", None, MAX_LIST_BYTES).await?)?;
         let list: List = serde_json::from_slice(&reply.body)?;
         let fits = |model: &&Listed| {
@@ -83,9 +86,11 @@ impl Remote {
             let names: Vec<String> = list.models.iter().map(|model| shown(&model.name, 80)).collect();
             return Err(Failure::Work(format!("expected one model that --model names, among: {}", names.join(", "))));
         };
-        unhex(&model.digest).ok_or_else(|| {
+        let digest = unhex(&model.digest).ok_or_else(|| {
             Failure::Work("expected a digest of 64 hexadecimal digits in the server's list, found another".to_owned())
-        })
+        })?;
+        let [channels, height, width] = model.image;
+        Ok((digest, Volume { channels, height, width }))
     }
 
     /// The body of a reply to a POST, or to a GET if there is no body to send.

@@ -1,7 +1,8 @@
 //! `tobari infer simulate`: an encrypted run on plaintext, with the errors of encryption.
 
 use super::arguments::{LocalArguments, SimulateArguments};
-use super::{image, local};
+use super::image::{self, ModelImages};
+use super::local;
 use crate::network::AnyModel;
 use serde_json::{Value, json};
 use tobari_command::output::{self, Failure};
@@ -30,12 +31,12 @@ pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
             Ready::Deep(model, Box::new(circuit))
         }
     };
-    let volume = match &ready {
-        Ready::Flat(model, ..) => model.input(),
-        Ready::Deep(model, _) => model.graph().input(),
+    let images = match &ready {
+        Ready::Flat(model, ..) => ModelImages::of(&model.digest(), model.input())?,
+        Ready::Deep(model, _) => ModelImages::of(&model.digest(), model.graph().input())?,
     };
     // every picture has errors of its own
-    for (seed, picture) in (0..).zip(image::read_all(arguments, volume)?) {
+    for (seed, picture) in (0..).zip(image::read_all(arguments, &images)?) {
         let line = ready.line(&picture.pixels, seed)?;
         match arguments.json {
             true => output::json(&ready.as_json(&picture.name, &line))?,

@@ -76,7 +76,7 @@ impl Reading {
         let possible = |reading: &&Self| {
             let found = reading.volume;
             let same_size = (found.height, found.width) == (height, width);
-            convertible(found.channels, channels) && (same_size || fit != Fit::Exact)
+            convertible(found.channels, channels) && (same_size || fit.scales())
         };
         let mut found = Self::differing(all.iter().filter(exact));
         if found.is_empty() {

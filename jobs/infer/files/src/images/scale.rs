@@ -7,7 +7,7 @@
 //! trained on pictures that Pillow has scaled. First the rows are scaled, then the columns, with
 //! eight bits in between, as in Pillow.
 
-use super::{ImageError, Picture};
+use super::{ImageError, Picture, SIDE};
 use std::fmt;
 use std::str::FromStr;
 use tobari_infer::Volume;
@@ -26,6 +26,16 @@ pub enum Fit {
     Stretch,
     /// Pictures are cropped around their centre to the ratio of the model's sides, then scaled.
     CropCentre,
+    /// Pictures of a digit become grey, get a black background and are centred, as in MNIST
+    /// ([`read_digit`](super::read_digit)). Arrays are in that form already.
+    Digit,
+}
+
+impl Fit {
+    /// Whether arrays of another size are scaled.
+    pub(super) fn scales(self) -> bool {
+        matches!(self, Self::Stretch | Self::CropCentre)
+    }
 }
 
 impl fmt::Display for Fit {
@@ -34,6 +44,7 @@ impl fmt::Display for Fit {
             Self::Exact => "exact",
             Self::Stretch => "stretch",
             Self::CropCentre => "crop",
+            Self::Digit => "digit",
         })
     }
 }
@@ -42,10 +53,10 @@ impl FromStr for Fit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Exact, Self::Stretch, Self::CropCentre]
+        [Self::Exact, Self::Stretch, Self::CropCentre, Self::Digit]
             .into_iter()
             .find(|fit| fit.to_string() == text)
-            .ok_or_else(|| format!("expected exact, stretch or crop, found {text}"))
+            .ok_or_else(|| format!("expected exact, stretch, crop or digit, found {text}"))
     }
 }
 
@@ -57,13 +68,25 @@ impl FromStr for Fit {
 /// # Errors
 /// [`ImageError::Malformed`], with the given name: if the picture has transparent parts (see
 /// [`Picture::on_white`]), if the model takes another number of channels, or if the sizes differ
-/// and `fit` is [`Fit::Exact`].
+/// and `fit` is [`Fit::Exact`]. With [`Fit::Digit`]: for a model of another size than MNIST's, and
+/// [`ImageError::Blank`] for a picture without ink.
 pub fn planes(name: &str, picture: &Picture, volume: Volume, fit: Fit) -> Result<Zeroizing<Vec<u8>>, ImageError> {
     let malformed = |what: String| Err(ImageError::Malformed { name: name.to_owned(), what });
     let count = picture.width.checked_mul(picture.height);
     if picture.pixels.is_empty() || count != Some(picture.pixels.len()) {
         let (width, height, found) = (picture.width, picture.height, picture.pixels.len());
         return malformed(format!("expected {width} x {height} pixels, found {found}"));
+    }
+    if fit == Fit::Digit {
+        if volume.len() != SIDE * SIDE {
+            let Volume { channels, height, width } = volume;
+            return malformed(format!(
+                "a digit has 28 x 28 grey pixels, and the model takes {channels} x {height} x {width} (channels, rows, \
+                 columns): choose exact, stretch or crop instead of digit"
+            ));
+        }
+        let digit = picture.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })?;
+        return Ok(Zeroizing::new(digit.pixels));
     }
     if !picture.is_opaque() {
         return malformed(
@@ -125,7 +148,7 @@ pub(super) fn fitted(
     if wanted.is_empty() || !convertible(channels, wanted.channels) {
         return malformed(format!("the model takes {} channels, and the picture has {channels}", wanted.channels));
     }
-    if (width, height) != (wanted.width, wanted.height) && fit == Fit::Exact {
+    if (width, height) != (wanted.width, wanted.height) && !fit.scales() {
         return malformed(format!(
             "the model takes {} x {} pixels, and the picture has {width} x {height}: scale the picture, or choose \
              `stretch` or `crop` instead of `exact`",
@@ -203,7 +226,7 @@ impl Scale {
         let [part_w, part_h] = match fit {
             Fit::CropCentre if w / h >= ratio => [ratio * h, h],
             Fit::CropCentre => [w, w / ratio],
-            Fit::Exact | Fit::Stretch => [w, h],
+            Fit::Exact | Fit::Stretch | Fit::Digit => [w, h],
         };
         let around = |whole: f64, part: f64| [(whole - part) / 2.0, (whole + part) / 2.0];
         Self {

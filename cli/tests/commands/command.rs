@@ -44,7 +44,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (curves, sets) = (10, 19);
+    let (curves, sets) = (10, 20);
     assert_eq!(lines.len(), 1 + curves + sets + 1);
     let (costs, all) = (&lines[1 + curves + sets], &lines[1..1 + curves + sets]);
     assert!(all.iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));

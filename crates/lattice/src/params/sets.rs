@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All that jobs and benchmarks use.
-    pub const ALL: [NamedSet; 18] = [
+    pub const ALL: [NamedSet; 19] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -185,6 +185,16 @@ impl NamedSet {
             data: &[38, 37, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
             special: &[43, 43, 43, 43],
             digits: 5,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "sense-exact",
+            purpose: "devices' readings, exact, and sums of them: BGV modulo 65,537",
+            degree: 1 << 15,
+            // as above, with primes for a sum alone, and fewer digits, so that keys are smaller
+            data: &[38, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
+            special: &[42, 42, 42, 42, 42],
+            digits: 4,
             plaintext_modulus: Some(65_537),
         },
         NamedSet {

@@ -140,7 +140,7 @@ fn exact(rng: &mut ChaCha20Rng) -> Result<(), Failure> {
             *least = least.min(seconds);
         }
         assert!(
-            value.as_ciphertext().is_some_and(|ciphertext| ciphertext.level() == 4 && ciphertext.noise_budget() > 0.0)
+            value.as_ciphertext().is_some_and(|ciphertext| ciphertext.level() == 3 && ciphertext.noise_budget() > 0.0)
         );
     }
     let [points, polynomial, all] = least;

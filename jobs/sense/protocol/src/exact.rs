@@ -2,11 +2,12 @@
 //!
 //! A frame's phase is transformed back. A polynomial removes its noise and applies a function of a
 //! byte. Sums then go over batches and devices. The linear parts take three primes and the
-//! polynomial eleven; a sum that folds blocks takes one more. Three levels are left to multiply the
-//! output.
+//! polynomial eleven; a sum takes one more, and its result has two.
 //!
-//! Frames of 16 bits use the set `sense`. Frames of 25 bits use `sense-wide`, of twice the degree
-//! and so with twice as many devices in a batch. The recorder rejects other parameters.
+//! Frames of 16 bits use the set `sense-exact`, which has no prime to spare, because a key holder
+//! sends its keys: 36 MB. With the set `sense`, three levels are left to multiply the output.
+//! Frames of 25 bits use `sense-wide`, of twice the degree and so with twice as many devices in a
+//! batch. The recorder rejects other parameters.
 //!
 //! **Sums stay below `q`**, or the planner rejects them. Two squares of bytes can already exceed
 //! 65,537. So [`Measure::SquareHigh`] and [`Measure::SquareLow`] are the two bytes of a square.
@@ -25,8 +26,10 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
 
-/// The parameter set for frames of [`P1`](tobari_device::P1).
-pub const SET: &str = "sense";
+/// The parameter set for sums of frames of [`P1`](tobari_device::P1).
+pub const SET: &str = "sense-exact";
+/// The same with primes for three products of the output.
+pub const PRODUCTS_SET: &str = "sense";
 /// The parameter set for frames of [`U25`](tobari_device::U25). Rounding leaves noise in proportion
 /// to `q`, so its primes have ten bits more, and 865 bits do not fit `N = 2^15` at 128 bits of
 /// security.
@@ -218,8 +221,11 @@ impl<V> Inputs<V> {
         if plan.folds() {
             declared = Some(make(Input::Declared)?);
             swap = Some(make(Input::Swap { level })?);
-            folds =
-                plan.layout.folds().map(|steps| make(Input::Rotation { steps, level })).collect::<Result<_, _>>()?;
+            folds = plan
+                .layout
+                .folds()
+                .map(|(steps, _)| make(Input::Rotation { steps, level }))
+                .collect::<Result<_, _>>()?;
         }
         let relinearization = make(Input::Relinearization { level: top - LINEAR_LEVELS })?;
         Ok(Self { frames, maps, polynomials, masks, declared, folds, swap, relinearization })

@@ -78,15 +78,17 @@ impl Layout {
         (positions * self.row_blocks()) as i64
     }
 
-    /// The steps of rotations that sum a row's blocks, if each rotated value is added to its
-    /// original. In the contiguous arrangement every block then has the sum, in the strided one the
-    /// first block.
-    pub fn folds(&self) -> impl Iterator<Item = i64> {
-        let unit = match self.arrangement {
-            Arrangement::Contiguous => READINGS,
-            Arrangement::Strided => 1,
+    /// The rotations that sum a row's blocks, one after another: the step, and the number of values
+    /// that are a step apart and are added. In the contiguous arrangement every block then has the
+    /// sum, in the strided one the first block. There eight values share a key, as keys are large.
+    pub fn folds(&self) -> impl Iterator<Item = (i64, usize)> {
+        let (unit, values) = match self.arrangement {
+            Arrangement::Contiguous => (READINGS, 2),
+            Arrangement::Strided => (1, 8),
         };
-        (0..self.row_blocks().ilog2()).map(move |log| (unit << log) as i64)
+        let all = self.row_blocks();
+        let steps = std::iter::successors(Some(1), move |step| Some(step * values)).take_while(move |step| *step < all);
+        steps.map(move |step| ((unit * step) as i64, values.min(all / step)))
     }
 }
 
@@ -122,7 +124,11 @@ mod tests {
                     *slot = true;
                 }
             }
-            assert!(seen.iter().all(|seen| *seen) && layout.blocks() == 16 && layout.folds().count() == 3);
+            assert!(
+                seen.iter().all(|seen| *seen)
+                    && layout.blocks() == 16
+                    && layout.folds().map(|(_, count)| count).product::<usize>() == 8
+            );
         }
         let mut found: Vec<usize> = (0..READINGS).map(of_coefficient).collect();
         assert!(found.iter().enumerate().all(|(k, position)| of_coefficient(*position) == k));

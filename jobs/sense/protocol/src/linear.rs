@@ -176,8 +176,11 @@ impl<V> Inputs<V> {
         let (mut folds, mut swap) = (Vec::new(), None);
         if plan.folds() {
             swap = Some(make(Input::Swap { level })?);
-            folds =
-                plan.layout.folds().map(|steps| make(Input::Rotation { steps, level })).collect::<Result<_, _>>()?;
+            folds = plan
+                .layout
+                .folds()
+                .map(|(steps, _)| make(Input::Rotation { steps, level }))
+                .collect::<Result<_, _>>()?;
         }
         Ok(Self { frames, folds, swap })
     }

@@ -10,8 +10,12 @@
 //! where the inner sum is over values 16 positions apart, and the outer one over neighbours. The
 //! result of the inner sum is stored 16 positions further on, so that the neighbours of the outer
 //! sum lie 1 to 31 positions ahead. Both maps are grids of diagonals: four giant steps of 4 times
-//! 16 positions with four baby steps, and four of 8 positions with eight. Giant steps rotate by one
-//! step repeatedly (Horner's rule), so ten keys are enough.
+//! 16 positions with four baby steps, and two of 16 positions with 16.
+//!
+//! **Two keys are enough**, of rotations by 16 positions and by one: every other rotation repeats
+//! one of these. Giant steps rotate the sum so far (Horner's rule). A key of a rotation is 10 to 14
+//! MB, and a fleet's key holder sends all of them. One key for each rotation, with baby steps that
+//! share digits, takes ten such keys.
 
 use super::bounds::Scheme;
 use super::interpolation::{ByteFunction, Points};
@@ -22,11 +26,15 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::Op;
 
 /// Baby steps of both maps.
-pub const BABIES: [usize; 2] = [4, 8];
+pub const BABIES: [usize; 2] = [4, 16];
 /// Giant steps of both maps.
-pub const GIANTS: usize = 4;
+pub const GIANTS: [usize; 2] = [4, 2];
 /// Positions of a baby step.
 const UNITS: [usize; 2] = [16, 1];
+/// A giant step of a map: the map whose baby step is repeated, and how often.
+const GIANT_STEPS: [(usize, usize); 2] = [(0, 4), (0, 1)];
+/// Baby steps that are in memory at once.
+const TURNED: usize = 4;
 
 /// An input of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,15 +149,8 @@ impl<V> Frames<V> {
 pub struct Maps<V> {
     /// The diagonals by map, giant step and baby step.
     pub diagonals: [Vec<Vec<V>>; 2],
-    /// The rotation keys by map and baby step, from 1 on.
-    pub babies: [Vec<V>; 2],
-    /// The rotation keys of giant steps by map.
-    pub giants: [V; 2],
-}
-
-/// The rotations of a map's baby step and giant step.
-fn steps(layout: &Layout, map: usize) -> [i64; 2] {
-    [layout.turn(UNITS[map]), layout.turn(UNITS[map] * BABIES[map])]
+    /// The rotation keys of baby steps by map.
+    pub units: [V; 2],
 }
 
 impl<V> Maps<V> {
@@ -161,17 +162,14 @@ impl<V> Maps<V> {
     pub fn new<E>(layout: &Layout, level: u16, make: &mut impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let mut diagonals = |map: usize| -> Result<Vec<Vec<V>>, E> {
             let row = |giant| (0..BABIES[map]).map(|baby| make(Input::Diagonal { map, giant, baby })).collect();
-            (0..GIANTS).map(row).collect()
+            (0..GIANTS[map]).map(row).collect()
         };
         let diagonals = [diagonals(0)?, diagonals(1)?];
-        let mut rotation =
-            |map: usize, positions: i64| make(Input::Rotation { steps: positions, level: level - map as u16 });
-        let mut babies = |map: usize| -> Result<Vec<V>, E> {
-            (1..BABIES[map] as i64).map(|baby| rotation(map, baby * steps(layout, map)[0])).collect()
+        let mut unit = |map: usize| {
+            let level = level - map as u16;
+            make(Input::Rotation { steps: layout.turn(UNITS[map]), level })
         };
-        let babies = [babies(0)?, babies(1)?];
-        let giants = [rotation(0, steps(layout, 0)[1])?, rotation(1, steps(layout, 1)[1])?];
-        Ok(Self { diagonals, babies, giants })
+        Ok(Self { diagonals, units: [unit(0)?, unit(1)?] })
     }
 
     /// Applies one map, at the level of `x`.
@@ -188,25 +186,43 @@ impl<V> Maps<V> {
     where
         V: Clone,
     {
-        let [baby, giant] = steps(layout, map);
-        let hoisted = machine.step(Op::Hoist, &[x])?;
-        let mut turned = vec![x.clone()];
-        for (step, key) in (1..).zip(&self.babies[map]) {
-            turned.push(machine.step(Op::RotateHoisted(step * baby), &[&hoisted, key])?);
+        let turn =
+            |machine: &mut M, value: &V, map: usize| machine.rotate(value, layout.turn(UNITS[map]), &self.units[map]);
+        let mut parts: Vec<Option<V>> = vec![None; GIANTS[map]];
+        let mut last: Option<V> = None;
+        for first in (0..BABIES[map]).step_by(TURNED) {
+            let mut turned = Vec::with_capacity(TURNED);
+            for _ in 0..TURNED.min(BABIES[map] - first) {
+                let next = match &last {
+                    Some(last) => turn(machine, last, map)?,
+                    None => x.clone(),
+                };
+                last = Some(next.clone());
+                turned.push(next);
+            }
+            for (part, diagonals) in parts.iter_mut().zip(&self.diagonals[map]) {
+                let pairs: Vec<&V> = turned.iter().zip(&diagonals[first..]).flat_map(|(a, d)| [a, d]).collect();
+                let own = machine.step(Op::Dot, &pairs)?;
+                *part = Some(match part.take() {
+                    Some(part) => machine.add(&part, &own)?,
+                    None => own,
+                });
+            }
         }
+        let (of, times) = GIANT_STEPS[map];
         let mut sum: Option<V> = None;
-        for diagonals in self.diagonals[map].iter().rev() {
-            let pairs: Vec<&V> = turned.iter().zip(diagonals).flat_map(|(a, d)| [a, d]).collect();
-            let part = machine.step(Op::Dot, &pairs)?;
+        for part in parts.into_iter().flatten().rev() {
             sum = Some(match sum {
-                Some(sum) => {
-                    let sum = machine.rotate(&sum, giant, &self.giants[map])?;
+                Some(mut sum) => {
+                    for _ in 0..times {
+                        sum = turn(machine, &sum, of)?;
+                    }
                     machine.add(&sum, &part)?
                 }
                 None => part,
             });
         }
-        // the loop runs for four giant steps, so there is a sum
+        // the loop runs for two giant steps or more, so there is a sum
         Ok(sum.unwrap_or_else(|| x.clone()))
     }
 }
@@ -278,9 +294,14 @@ pub fn fold<M: Machine>(
 ) -> Result<M::Value, M::Error> {
     let swapped = machine.step(Op::Swap, &[x, swap])?;
     let mut sum = machine.add(x, &swapped)?;
-    for (steps, key) in layout.folds().zip(rotations) {
-        let turned = machine.rotate(&sum, steps, key)?;
-        sum = machine.add(&sum, &turned)?;
+    for ((steps, count), key) in layout.folds().zip(rotations) {
+        // x + turn(x + turn(x + …)), of `count` values
+        let one = sum;
+        sum = one.clone();
+        for _ in 1..count {
+            let turned = machine.rotate(&sum, steps, key)?;
+            sum = machine.add(&turned, &one)?;
+        }
     }
     Ok(sum)
 }

@@ -38,8 +38,8 @@ pub enum SettingError {
 }
 
 impl Setting {
-    /// The setting of a profile: `sense-linear` for U25, `sense-sums` for U28, `sense` for P1 and
-    /// P17.
+    /// The setting of a profile: `sense-linear` for U25, `sense-sums` for U28, `sense-exact` for P1
+    /// and P17.
     ///
     /// # Errors
     /// [`SettingError`] for a set that does not exist; it cannot occur for these sets.
@@ -121,8 +121,8 @@ mod tests {
         for (profile, blocks, count) in [
             (ProfileName::U25, 32, 5),
             (ProfileName::U28, 32, 5),
-            (ProfileName::P1, 128, 20),
-            (ProfileName::P17, 128, 20),
+            (ProfileName::P1, 128, 6),
+            (ProfileName::P17, 128, 6),
         ] {
             let setting = Setting::of(profile).unwrap();
             assert_eq!(setting.layout.blocks(), blocks);

@@ -344,7 +344,7 @@ fn masked(fleet: &mut Fleet<U25>, block: usize) -> Ciphertext {
     let level = setting.top_level();
     let swapped = evaluator.swap_rows(&all, &material.key(Input::Swap { level }).unwrap()).unwrap();
     all = evaluator.add(&all, &swapped).unwrap();
-    for steps in layout.folds() {
+    for (steps, _) in layout.folds() {
         let key = material.key(Input::Rotation { steps, level }).unwrap();
         all = evaluator.add(&all, &evaluator.rotate(&all, steps, &key).unwrap()).unwrap();
     }

@@ -12,6 +12,7 @@ use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire::encode_evaluation_keys;
 use tobari_plan::check::Requirements;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
@@ -19,17 +20,22 @@ use tobari_plan::engine::{Direct, Machine};
 use tobari_plan::site::Site;
 use tobari_sense::analytics::{Moments, of_bytes};
 use tobari_sense::client;
-use tobari_sense::exact::{self, ExactPlan, Inputs, LINEAR_LEVELS, Measure, Output, SET};
+use tobari_sense::exact::{self, ExactPlan, Inputs, LINEAR_LEVELS, Measure, Output, PRODUCTS_SET, SET};
 use tobari_sense::interpolation::Points;
 use tobari_sense::linear::{PlanError, key_holder};
 use tobari_sense::program::{Input, Transform, byte_function, readings};
 use tobari_sense::server::{Batch, exact_slots};
-use tobari_sense::{Arrangement, Layout, Overflow, Scheme};
+use tobari_sense::setting::Setting;
+use tobari_sense::{Arrangement, Layout, Overflow, ProfileName, Scheme};
 
 /// The named set's primes at a degree that protects nothing: eight blocks, with slots for every
 /// valid point.
 fn toy() -> LatticeParameters {
-    let (set, t) = (NamedSet::from_name(SET).unwrap(), Plaintext::Integers(Modulus::new(65_537).unwrap()));
+    toy_of(SET)
+}
+
+fn toy_of(set: &str) -> LatticeParameters {
+    let (set, t) = (NamedSet::from_name(set).unwrap(), Plaintext::Integers(Modulus::new(65_537).unwrap()));
     LatticeParameters::insecure_of_sizes(1 << 11, set.data, set.special, set.digits, t).unwrap()
 }
 
@@ -82,7 +88,7 @@ fn opened(world: &World<P1>, plan: &ExactPlan, parameters: &LatticeParameters, s
 
 #[test]
 fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
-    let (parameters, mut rng) = (toy(), rng(1));
+    let (parameters, mut rng) = (toy_of(PRODUCTS_SET), rng(1));
     let (scheme, secret) = (Scheme::of::<P1>(), SecretKey::from_seed(&parameters, Seed::random(&mut rng)));
     let points = Points::new(&scheme).unwrap();
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
@@ -150,7 +156,7 @@ fn three_products_follow(
 
 #[test]
 fn frames_come_out_as_their_readings_and_three_products_follow() {
-    let parameters = toy();
+    let parameters = toy_of(PRODUCTS_SET);
     let layout = Layout::new(&parameters, Arrangement::Strided).unwrap();
     assert_eq!(layout.blocks(), 8);
     let mut source = rng(2);
@@ -433,17 +439,56 @@ fn a_device_that_sends_a_point_between_the_valid_ones_is_taken_and_moves_the_sum
     assert!(found[0] != 10 && found[0] != 11, "the polynomial is anything there: {}", found[0]);
 }
 
-#[test]
-fn the_named_set_converts_a_full_batch_and_three_products_follow() {
-    let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
+/// A batch of 128 devices in a ring of the named set.
+fn full_batch(set: &str, outputs: Vec<Output>) -> (Run, ExactPlan, Vec<[u8; READINGS]>) {
+    let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
     let layout = Layout::new(&parameters, Arrangement::Strided).unwrap();
     assert_eq!(layout.blocks(), 128);
     let mut source = rng(9);
     let sent: Vec<[u8; READINGS]> = (0..128).map(|_| random(&mut source)).collect();
     let mut world = World::<P1>::new(layout, 128);
     world.send(|device| Some(sent[device]));
-    let plan = ExactPlan::new(world.scheme, layout, vec![0], vec![by_block(Measure::Reading, 128)]).unwrap();
-    let run = Run::new(&world, &plan, &parameters, &mut rng(10));
+    let plan = ExactPlan::new(world.scheme, layout, vec![0], outputs).unwrap();
+    (Run::new(&world, &plan, &parameters, &mut rng(10)), plan, sent)
+}
+
+#[test]
+fn the_named_set_converts_a_full_batch_and_three_products_follow() {
+    let (run, plan, sent) = full_batch(PRODUCTS_SET, vec![by_block(Measure::Reading, 128)]);
     let mut machine = Direct::new(&run.engine);
-    three_products_follow(&run, &mut machine, &layout, &plan, &sent);
+    three_products_follow(&run, &mut machine, plan.layout(), &plan, &sent);
+}
+
+#[test]
+fn the_set_of_fleets_converts_a_full_batch_and_sums_it() {
+    let output = |measure, by_block| Output { measure, terms: vec![(0, vec![1; 128])], by_block };
+    let outputs = vec![output(Measure::Reading, true), output(Measure::Above(99), false)];
+    let (run, plan, sent) = full_batch(SET, outputs);
+    let results = exact::program(&mut Direct::new(&run.engine), &plan, &run.inputs).unwrap();
+    for (output, result) in results.iter().enumerate() {
+        let result = result.as_ciphertext().unwrap();
+        assert!(result.level() == 2 && result.noise_budget() > 10.0, "{} bits", result.noise_budget());
+        let found = client::exact(&plan, output, &run.secret, result).unwrap();
+        match output {
+            0 => assert!(
+                found.iter().zip(&sent).all(|(sums, sent)| sums.iter().zip(sent).all(|(a, b)| *a == i64::from(*b)))
+            ),
+            _ => {
+                let expected: [i64; READINGS] =
+                    std::array::from_fn(|k| sent.iter().map(|sent| i64::from(sent[k] > 99)).sum());
+                assert_eq!(found, [expected]);
+            }
+        }
+    }
+}
+
+/// What a key holder sends: two rotations by slots of devices, the key of products, and three for
+/// sums of blocks.
+#[test]
+fn the_keys_of_a_fleet_are_below_40_megabytes() {
+    let setting = Setting::of(ProfileName::P17).unwrap();
+    let secret = SecretKey::from_seed(&setting.parameters, Seed::random(&mut rng(1)));
+    let bytes = |input| encode_evaluation_keys(&client::key(&secret, input, &mut rng(2)).unwrap()).len();
+    let all: usize = setting.keys().unwrap().into_iter().map(bytes).sum();
+    assert!((30_000_000..40_000_000).contains(&all), "{all} bytes");
 }

@@ -17,6 +17,8 @@ def party():
     keys = refresh.keys(secret, progress=lambda *now: told.append(now))
     assert told == sorted(told) and told[-1] == (len(refresh), len(refresh))
     assert refresh.keys_memory <= keys.memory < 1.01 * refresh.keys_memory
+    # 51 bits of a slot, over the degree: 2^11 here, 2^16 in the named sets
+    assert 34 < refresh.failure_bits < 48
     return secret, refresh, keys
 
 

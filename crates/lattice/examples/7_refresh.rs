@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let refresh = Refresh::new(&parameters, RefreshSettings::real(parameters.degree() / 2).precise())?;
     let keys = refresh.keys(&secret, &mut rng)?;
     println!("{} MB of keys; a refresh ends at level {}", keys.memory() >> 20, refresh.level());
+    println!("the bound on its error fails with a chance of 2^-{:.0}", refresh.failure_bits());
     let encoder = Encoder::new(&parameters)?;
     let values: Vec<f64> = (0..encoder.slots()).map(|i| i as f64 / encoder.slots() as f64).collect();
     let scale = Scale::power_of_two(42);

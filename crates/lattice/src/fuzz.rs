@@ -16,6 +16,20 @@ pub fn lattice_wire(data: &[u8]) {
         lattice_objects(data, &parameters);
         approximate_objects(data, &parameters);
     }
+    raise_keys(data);
+}
+
+/// The keys of a raise, in the smallest ring that has them.
+fn raise_keys(data: &[u8]) {
+    let Some(parameters) = raise_parameters() else { return };
+    if let Ok(keys) = wire::decode_raise_keys(data, &parameters) {
+        assert_eq!(wire::encode_raise_keys(&keys), data);
+    }
+}
+
+fn raise_parameters() -> Option<LatticeParameters> {
+    let degree = 2 * crate::rlwe::raise::WEIGHT;
+    LatticeParameters::insecure_of_sizes(degree, &[33, 30], &[37], 2, Plaintext::Approximate).ok()
 }
 
 /// Objects of both schemes, and of BGV.
@@ -64,9 +78,6 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(ciphertext) = wire::decode_ckks_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&ciphertext), data);
     }
-    if let Ok(keys) = wire::decode_raise_keys(data, parameters) {
-        assert_eq!(wire::encode_raise_keys(&keys), data);
-    }
     words_again(data, words::read_ckks_ciphertext(data, parameters), words::write_ckks_ciphertext);
     words_again(data, words::read_ckks_evaluation_key(data, parameters), words::write_ckks_evaluation_key);
 }
@@ -75,6 +86,21 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
 mod tests {
     use super::*;
     use tobari_octets::testing::noise;
+
+    /// The target decoded them in a ring without room for a raise once, and so nothing of them.
+    #[test]
+    fn the_target_reads_keys_of_a_raise() {
+        let parameters = raise_parameters().unwrap();
+        let whole = include_bytes!("../../../fuzz/corpus/lattice_wire/ckks-raise-keys");
+        assert!(wire::decode_raise_keys(whole, &parameters).is_ok());
+        // whatever byte is changed or lost, it is other keys or an error
+        for place in 0..whole.len() {
+            let mut other = whole.to_vec();
+            other[place] ^= 0x80;
+            lattice_wire(&other);
+            lattice_wire(&whole[..place]);
+        }
+    }
 
     #[test]
     fn noise_never_breaks_the_target() {

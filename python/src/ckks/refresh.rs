@@ -69,6 +69,12 @@ impl Refresh {
         self.refresh.settings().least_level()
     }
 
+    /// Bits of the chance that a refresh exceeds the bound on its error.
+    #[getter]
+    fn failure_bits(&self) -> f64 {
+        self.refresh.failure_bits()
+    }
+
     /// Bytes of the keys in memory, before they are made.
     #[getter]
     fn keys_memory(&self) -> usize {

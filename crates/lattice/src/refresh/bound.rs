@@ -92,10 +92,17 @@ fn product(tables: &[Ntt]) -> f64 {
 }
 
 impl Refresh {
+    /// Bits of the chance that a refresh exceeds its bound on the error: `N 2^-51`, for a slot
+    /// beyond six deviations. Such a result is a little less precise than was said. A wrong
+    /// result has no chance: nothing overflows at any input that is accepted.
+    pub fn failure_bits(&self) -> f64 {
+        51.0 - (self.evaluator.parameters().degree() as f64).log2()
+    }
+
     /// The bounds of a refreshed ciphertext, given those of the ciphertext and its scale. Its
-    /// precision in bits is `-log2` of the error. They hold for every key and every ciphertext with
-    /// the chances of [`Estimator`](crate::ckks::Estimator), about `N 2^-51` for each refresh; the
-    /// multiples of `q_0` are within their bound always.
+    /// precision in bits is `-log2` of the error. They hold for every key and every ciphertext but
+    /// for a chance of 2 to minus [`Self::failure_bits`]; the multiples of `q_0` are within their
+    /// bound always.
     ///
     /// # Errors
     /// [`RefreshError`] for numbers that are too large beside the first prime, and for bits with

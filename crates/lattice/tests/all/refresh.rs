@@ -66,29 +66,36 @@ impl Party {
 #[test]
 #[ignore = "minutes, and 10 GiB: cargo xtask soak refresh"]
 #[allow(clippy::print_stdout, reason = "figures of a long run")]
-fn a_thousand_refreshes_a_hundred_keys_and_twenty_in_a_row_at_full_security_keep_their_bounds() {
+fn a_thousand_refreshes_in_a_row_a_hundred_keys_and_full_security_keep_their_bounds() {
     let mut rng = ChaCha20Rng::from_seed([42; 32]);
     for (name, precise, least) in [("refresh", false, 15.0), ("refresh-precise", true, 19.0)] {
         let set = NamedSet::from_name(name).unwrap();
         let toy =
             LatticeParameters::insecure_of_sizes(1 << 12, set.data, set.special, set.digits, Plaintext::Approximate);
-        let (toy, mut worst) = (toy.unwrap(), Bits([f64::INFINITY; 2]));
-        for key in 0..50 {
-            Party::new(&toy, precise, &mut rng).in_a_row(10, key, &mut worst, &mut rng);
+        let toy = toy.unwrap();
+        for (keys, count) in [(100, 3), (1, 1000)] {
+            let mut worst = Bits([f64::INFINITY; 2]);
+            for key in 0..keys {
+                Party::new(&toy, precise, &mut rng).in_a_row(count, key, &mut worst, &mut rng);
+            }
+            println!(
+                "refresh: {name} at N = 2^12, {keys} keys, {count} in a row: {:.1} bits, {:.1} by the bounds",
+                worst.0[0], worst.0[1]
+            );
+            assert!(worst.0[0] > least, "{worst:?}");
         }
-        println!(
-            "refresh: {name} at N = 2^12, 50 keys, 500 refreshes: {:.1} bits, {:.1} by the bounds",
-            worst.0[0], worst.0[1]
-        );
-        assert!(worst.0[0] > least, "{worst:?}");
     }
-    let secure = NamedSet::from_name("refresh").unwrap().parameters().unwrap();
-    for (key, count) in [20, 3, 3].into_iter().enumerate() {
-        let mut worst = Bits([f64::INFINITY; 2]);
-        Party::new(&secure, false, &mut rng).in_a_row(count, key, &mut worst, &mut rng);
-        println!(
-            "refresh: refresh at N = 2^16, key {key}, {count} in a row: {:.1} bits, {:.1} by the bounds",
-            worst.0[0], worst.0[1]
-        );
+    // the least bits are those that the book states
+    for (name, precise, least) in [("refresh", false, 16.0), ("refresh-precise", true, 20.0)] {
+        let secure = NamedSet::from_name(name).unwrap().parameters().unwrap();
+        for (key, count) in [20, 3, 3].into_iter().enumerate() {
+            let mut worst = Bits([f64::INFINITY; 2]);
+            Party::new(&secure, precise, &mut rng).in_a_row(count, key, &mut worst, &mut rng);
+            println!(
+                "refresh: {name} at N = 2^16, key {key}, {count} in a row: {:.1} bits, {:.1} by the bounds",
+                worst.0[0], worst.0[1]
+            );
+            assert!(worst.0[0] > least, "{worst:?}");
+        }
     }
 }

@@ -5,13 +5,19 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_lattice::bgv::{self, Decryptor, Evaluator, Plaintext};
 use tobari_lattice::ckks::{self, Scale};
 use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext as Scheme};
+use tobari_lattice::refresh::KeyPiece;
 use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::{KeyId, PublicKey, SecretKey};
 use tobari_lattice::wire::{self, LatticeKind, LatticeWireError, words};
 use tobari_octets::LengthError;
 
-/// Bytes before the object itself.
+/// Bytes before the object itself, with the toys' five primes.
 const HEAD: usize = 6 + 8 + 5 * 7;
+
+/// The same of any parameters.
+fn head(parameters: &LatticeParameters) -> usize {
+    6 + 8 + 7 * (parameters.data_primes() + parameters.ring().special_primes().len())
+}
 
 /// Primes of odd sizes, at the smallest degree: objects of a few hundred bytes.
 fn toy() -> LatticeParameters {
@@ -125,6 +131,14 @@ fn encoded_approximate(o: &ApproximateObjects) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// The keys of a raise, in the smallest ring that has them.
+fn raise_keys(id: Option<KeyId>) -> (&'static str, Vec<u8>, LatticeParameters) {
+    let parameters = LatticeParameters::insecure_of_sizes(64, &[33, 30], &[37], 2, Scheme::Approximate).unwrap();
+    let mut keys = ckks::EvaluationKeys::new(&parameters);
+    keys.add_piece(KeyPiece::Raise, &key(&parameters, id, 21), 2, &mut rng(22)).unwrap();
+    ("ckks-raise-keys", wire::encode_ckks_raise_keys(&keys).unwrap(), parameters)
+}
+
 /// The same as words.
 fn as_words(o: &Objects) -> Vec<(&'static str, Vec<u8>)> {
     let key = o.keys.clone().take_rotation(1).unwrap();
@@ -157,7 +171,8 @@ fn all_of(id: Option<KeyId>) -> Vec<(&'static str, Vec<u8>, LatticeParameters)> 
     };
     let exact = [encoded(&integers), as_words(&integers)].concat();
     let approximates = [encoded_approximate(&approximate), approximate_as_words(&approximate)].concat();
-    of(exact, integers.parameters.clone()).chain(of(approximates, approximate.parameters.clone())).collect()
+    let lists = of(exact, integers.parameters.clone()).chain(of(approximates, approximate.parameters.clone()));
+    lists.chain([raise_keys(id)]).collect()
 }
 
 /// Reads an object and writes it again.
@@ -190,6 +205,7 @@ fn again(name: &str, bytes: &[u8], p: &LatticeParameters) -> Result<Vec<u8>, Lat
             wire::encode_ckks_seeded_ciphertext(&wire::decode_ckks_seeded_ciphertext(bytes, p)?)
         }
         "ckks-ciphertext" => wire::encode_ckks_ciphertext(&wire::decode_ckks_ciphertext(bytes, p)?).unwrap(),
+        "ckks-raise-keys" => wire::encode_ckks_raise_keys(&wire::decode_ckks_raise_keys(bytes, p)?).unwrap(),
         other => panic!("{other}?"),
     })
 }
@@ -306,7 +322,7 @@ fn every_changed_bit_is_refused_or_kept() {
                 Err(_) => refused += 1,
             }
         }
-        assert!(refused >= 8 * HEAD, "{name}: the head is checked");
+        assert!(refused >= 8 * head(&parameters), "{name}: the head is checked");
         if name == "secret-key" {
             assert_eq!(refused, 8 * bytes.len(), "a damaged key is no key");
         }
@@ -485,7 +501,7 @@ fn objects_of_version_2_are_those_of_version_1_and_the_identity_of_their_key() {
     let id = some_key().unwrap().to_bytes();
     for ((name, old, parameters), (_, new, _)) in all().into_iter().zip(all_of(some_key())) {
         let before = if name == "secret-key" { 6 } else { 0 };
-        let at = before + HEAD;
+        let at = before + head(&parameters);
         let as_words = name.ends_with("-words");
         let mut expected = old.clone();
         expected[before] = 2;

@@ -99,7 +99,7 @@ fn one(what: &str, log: u32) -> Result<Line, Failure> {
     let encoder = Encoder::new(&parameters)?;
     let scale = Scale::power_of_two(if precise { 42 } else { 40 });
     let numbers: Vec<Complex> =
-        (0..slots).map(|j| Complex { re: (j as f64 * 0.7).sin() * 0.7, im: (j as f64 * 1.3).cos() * 0.7 }).collect();
+        (0..slots).map(|j| Complex { re: (j as f64 * 0.7).sin(), im: (j as f64 * 1.3).cos() }).collect();
     let (mut times, mut worst) = (Vec::new(), 0f64);
     for run in 0..=RUNS {
         let plaintext = encoder.encode_complex(&numbers, &scale, least)?;

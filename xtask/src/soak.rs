@@ -66,6 +66,11 @@ static SOAKS: &[Soak] = &[
         about: "1,000 refreshes in a row and 100 keys at N = 2^12, 20 in a row and three keys at N = 2^16, of both sets, against their bounds; 10 GiB of memory",
         run: refresh,
     },
+    Soak {
+        name: "infer-depths",
+        about: "10,000 pictures and networks of 2 to 12 maps, simulated, and 200 under encryption: no label is wrong in silence",
+        run: infer_depths,
+    },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
@@ -323,6 +328,19 @@ fn refresh(root: &Path, minutes: u64) -> Result<(), String> {
         figures: "refresh: ",
     };
     ignored(root, &test, minutes, "`cargo xtask soak refresh`", "refresh", "Refreshes")
+}
+
+/// Networks of many depths. The run takes as long as it needs.
+fn infer_depths(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-infer-deep",
+        file: "all",
+        claim: "no_label_of_ten_thousand_pictures_and_two_to_twelve_maps_is_wrong_in_silence",
+        features: "",
+        figures: "depths: ",
+    };
+    let words = "`cargo xtask soak infer-depths`: random networks; a quarter of the pictures lie where two labels meet";
+    ignored(root, &test, minutes, words, "infer-depths", "Networks of many depths")
 }
 
 /// One server, with the same clients round after round, and malicious clients.

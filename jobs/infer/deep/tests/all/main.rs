@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod circuits;
+mod depths;
 mod encrypted;
 mod models;
 mod world;

@@ -90,7 +90,7 @@ pub(super) fn last(steps: &Steps, value: usize) -> Result<(), Fault> {
 }
 
 /// The fault of operators that no layer has.
-const NONE: &str = "no such operator in a chain of layers";
+const NONE: &str = "no such operator in a chain of layers; `tobari infer compile` takes such networks";
 
 fn layer(op: &Op) -> Result<(), Fault> {
     match op {

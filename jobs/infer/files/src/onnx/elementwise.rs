@@ -32,7 +32,8 @@ pub(super) fn elementwise(import: &mut Import, call: &Call<'_, '_>) -> Result<Va
                 let b = Tensor { dims: b.dims.clone(), numbers, whole: false };
                 multiplied(import, call.required(0)?, &Value::Constant(Rc::new(b)))
             }
-            _ => Err("a division by a value that depends on the picture".to_owned()),
+            _ => Err("a division by a value that depends on the picture: batch normalisation, or a product with a constant, works"
+                .to_owned()),
         },
         "Neg" => {
             let x = call.computed(0)?;
@@ -130,7 +131,7 @@ pub(super) fn added(import: &mut Import, a: &Value, b: &Value, sign: f64) -> Res
             let poly = import.steps.scaled(&b.poly, sign)?;
             b.with(import.steps.shifted(&poly, &numbers)?)
         }
-        _ => return Err("on constants alone".to_owned()),
+        _ => return Err("on constants alone: compute it outside the network".to_owned()),
     };
     Ok(Value::Computed(poly))
 }
@@ -157,7 +158,7 @@ fn multiplied(import: &mut Import, a: &Value, b: &Value) -> Result<Value, Fault>
             };
             Ok(Value::Computed(x.with(poly)))
         }
-        _ => Err("on constants alone".to_owned()),
+        _ => Err("on constants alone: compute it outside the network".to_owned()),
     }
 }
 

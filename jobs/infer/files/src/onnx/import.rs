@@ -206,7 +206,10 @@ pub(super) fn import(model: Model<'_>, pixels: &Pixels, bytes: usize, chain: boo
             .map(|name| format!("{name:.64}"))
             .collect();
         let found = format!("{} and {} ({})", inputs.len(), outputs.len(), names.join(", "));
-        return Err(malformed(format!("expected one input and one output, found {found}")));
+        return Err(malformed(format!(
+            "expected one input and one output, found {found}: export the network with the picture as its only input \
+             and its logits as its only output, or cut them out with onnx.utils.extract_model"
+        )));
     };
     let (volume, first, note) = picture(input, &nodes)?;
     let room = ROOM[0].saturating_add(ROOM[1].saturating_mul(bytes)).min(1 << 26);
@@ -227,7 +230,8 @@ pub(super) fn import(model: Model<'_>, pixels: &Pixels, bytes: usize, chain: boo
     nodes.iter().flat_map(|node| &node.inputs).for_each(|name| *uses.entry(name).or_default() += 1);
     let mut run = Run { import, values, defined, uses, nodes: &nodes, faults: Vec::new(), version, chain };
     if !VERSIONS.contains(&version) {
-        run.faults.push(format!("version {version} of the operators (expected 1 to 26)"));
+        run.faults
+            .push(format!("version {version} of the operators: expected 1 to 26; onnx.version_converter changes it"));
     }
     for at in 0..nodes.len() {
         run.node(at);
@@ -341,6 +345,7 @@ impl<'a> Run<'_, 'a> {
         let count = node.outputs.len().max(1);
         let mut values = found.unwrap_or_else(|fault| {
             if self.faults.len() < MAX_FAULTS {
+                let fault = with_remedy(fault);
                 self.faults.push(format!("node {} ({:.64}): {fault}", name_of(node, at), node.operator));
             }
             // the steps of a node with a fault would only lead to further faults
@@ -399,7 +404,7 @@ impl<'a> Run<'_, 'a> {
             Some(Value::Ended(last, ending, _)) => Some((last, ending)),
             Some(Value::Unknown) => None,
             _ => {
-                self.faults.push("an output that does not depend on the input".to_owned());
+                self.faults.push("an output that does not depend on the input: expected the logits".to_owned());
                 None
             }
         };
@@ -441,6 +446,19 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
+/// Words of a fault that say what would work.
+const REMEDIES: [&str; 8] =
+    ["expected", " works", "work instead", "export", "use those", "compute", "leave", "takes such"];
+
+/// A fault with what would work. Most faults say it; the others are of values that a file seldom
+/// has.
+fn with_remedy(fault: Fault) -> Fault {
+    if REMEDIES.iter().any(|word| fault.contains(word)) {
+        return fault;
+    }
+    format!("{fault}: check the file with onnx.checker and simplify it, or compute this node outside the network")
+}
+
 /// Checks that a node's operator is supported, whatever its inputs are.
 fn supported(node: &Node<'_>) -> Result<(), Fault> {
     if !matches!(node.domain, "" | "ai.onnx") {
@@ -474,7 +492,7 @@ fn supported(node: &Node<'_>) -> Result<(), Fault> {
             "rounds to integers; export the network before its quantisation"
         }
         "ThresholdedRelu" | "Shrink" | "Hardmax" => "a function with a jump; Relu works instead",
-        _ => "no such operator",
+        _ => "an operator that is not supported; use those below, or compute it outside the network",
     };
     Err(reason.to_owned())
 }
@@ -503,7 +521,11 @@ impl Import {
         }
         let chooses = matches!(name, "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Where");
         if CONSTANT_OPERATORS.contains(&name) && !chooses {
-            return Err("works on constants alone, and its input depends on the picture".to_owned());
+            return Err(
+                "works on constants alone, and its input depends on the picture: compute it outside the network, \
+                        or export the network for a fixed size of pictures"
+                    .to_owned(),
+            );
         }
         match name {
             "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => one(elementwise::above(call)?),
@@ -611,4 +633,19 @@ fn dropout(call: &Call<'_, '_>) -> Result<Value, Fault> {
         return Err("training_mode: export the network for inference".to_owned());
     }
     Ok(call.required(0)?.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_says_what_would_work() {
+        for fault in ["a step of 0", "no pads", "operands of shapes [2] and [3], which do not fit"] {
+            let told = with_remedy(fault.to_owned());
+            assert!(told.starts_with(fault) && told.contains("outside the network"), "{told}");
+        }
+        let known = "training_mode: export the network for inference".to_owned();
+        assert_eq!(with_remedy(known.clone()), known);
+    }
 }

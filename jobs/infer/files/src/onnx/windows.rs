@@ -165,7 +165,7 @@ fn pool(import: &mut Import, call: &Call<'_, '_>) -> Result<(Windows, Volume, us
 
 pub(super) fn maximum(import: &mut Import, call: &Call<'_, '_>) -> Result<Value, Fault> {
     if call.node.outputs.iter().skip(1).any(|name| !name.is_empty()) {
-        return Err("places of the largest numbers as an output".to_owned());
+        return Err("places of the largest numbers as an output: leave that output out".to_owned());
     }
     let (windows, input, value, flat) = pool(import, call)?;
     if !windows.is_slim() {

@@ -236,23 +236,33 @@ fn show(
     (json, several): (bool, bool),
 ) -> Result<(), Failure> {
     let scores = match told {
-        EnclaveAnswer::Labels(_) => Vec::new(),
+        EnclaveAnswer::Labels(_) | EnclaveAnswer::Doubtful(_) => Vec::new(),
         EnclaveAnswer::Scores(scores) => {
             scores.iter().map(|score| *score as f64 / unit(&found.offer.configuration)).collect()
         }
     };
+    if matches!(told, EnclaveAnswer::Doubtful(_)) {
+        output::say(format!("warning: {name}: another label may be right: it is closer than the errors of encryption"));
+    }
     if json {
         let mut line = json!({ "image": name, "label": told.label() });
+        if matches!(told, EnclaveAnswer::Doubtful(_)) {
+            line["close"] = true.into();
+        }
         match told {
-            EnclaveAnswer::Labels(labels) if labels.len() > 1 => line["labels"] = json!(labels),
-            EnclaveAnswer::Labels(_) => {}
+            EnclaveAnswer::Labels(labels) | EnclaveAnswer::Doubtful(labels) if labels.len() > 1 => {
+                line["labels"] = json!(labels);
+            }
+            EnclaveAnswer::Labels(_) | EnclaveAnswer::Doubtful(_) => {}
             EnclaveAnswer::Scores(_) => line["scores"] = json!(scores),
         }
         line["verified"] = verified.json(found);
         return output::json(&line);
     }
     let labels = match told {
-        EnclaveAnswer::Labels(labels) => labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        EnclaveAnswer::Labels(labels) | EnclaveAnswer::Doubtful(labels) => {
+            labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }
         EnclaveAnswer::Scores(_) => told.label().to_string(),
     };
     output::result(if several { format!("{name}: {labels}") } else { labels });

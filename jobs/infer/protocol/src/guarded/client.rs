@@ -25,6 +25,9 @@ pub enum AskError {
 pub enum EnclaveAnswer {
     /// Classes, the likeliest first: one, or as many as the policy allows.
     Labels(Vec<usize>),
+    /// The same, where another class may be the likeliest: the two best logits differ by less than
+    /// twice the foretold error.
+    Doubtful(Vec<usize>),
     /// Logits by class, in units of the policy's bits. Under [`OutputPolicy::Scores`] these are the
     /// last stage's numbers, with `2^24` for 1.
     Scores(Vec<i64>),
@@ -34,7 +37,7 @@ impl EnclaveAnswer {
     /// The likeliest class.
     pub fn label(&self) -> usize {
         match self {
-            Self::Labels(labels) => labels.first().copied().unwrap_or(0),
+            Self::Labels(labels) | Self::Doubtful(labels) => labels.first().copied().unwrap_or(0),
             Self::Scores(scores) => crate::argmax(scores),
         }
     }
@@ -97,9 +100,12 @@ impl Asker {
     fn told_of(&self, message: &[u8]) -> Result<EnclaveAnswer, AskError> {
         let labels = |count: usize| {
             let (places, rest) = message.as_chunks::<2>();
-            let whole = rest.is_empty() && places.len() == count;
             let labels = places.iter().map(|place| usize::from(u16::from_be_bytes(*place))).collect();
-            whole.then_some(EnclaveAnswer::Labels(labels)).ok_or(AskError::Told)
+            match rest {
+                [0] if places.len() == count => Ok(EnclaveAnswer::Labels(labels)),
+                [1] if places.len() == count => Ok(EnclaveAnswer::Doubtful(labels)),
+                _ => Err(AskError::Told),
+            }
         };
         match self.output {
             OutputPolicy::Label => labels(1),

@@ -4,12 +4,14 @@ use super::clear::{self, PlainNetwork, PlainSetup};
 use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
 use super::wire;
 use crate::compile::Compiled;
+use crate::forecast;
 use crate::layout::Linear;
 use crate::model::Model;
 use crate::plain::{FRACTION_BITS, FixedModel, argmax};
 use crate::program::Input;
 use crate::server::{self, Keyring, Service};
 use rand_core::CryptoRng;
+use std::hint::black_box;
 use tobari_enclave::inside::Message;
 use tobari_enclave::{Configuration, Handler, OutputPolicy, Party, Refused};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
@@ -34,6 +36,9 @@ pub struct Guarded {
     shift: Option<i32>,
     /// Bytes of an image.
     pixels: usize,
+    /// The difference of two logits below which errors of encryption may exchange them, with `2^24`
+    /// for 1 of the last stage's numbers; 0 where nothing is encrypted.
+    doubt: i64,
     network: Network,
 }
 
@@ -68,6 +73,16 @@ pub struct Own {
     told: Zeroizing<Vec<u8>>,
 }
 
+/// 1 if the two largest numbers differ by less than `doubt`, else 0. No branch depends on a number.
+fn doubtful(numbers: &[i64], doubt: i64) -> u8 {
+    let (mut first, mut second) = (i64::MIN / 4, i64::MIN / 4);
+    for number in numbers {
+        second = black_box(second.max(first.min(*number)));
+        first = black_box(first.max(*number));
+    }
+    black_box(u8::from(first - second < doubt))
+}
+
 fn refused<E>(_: E) -> Refused {
     Refused
 }
@@ -92,9 +107,13 @@ impl Guarded {
             _ => None,
         };
         let pixels = setup.model.input().len();
+        let mut doubt = 0;
         let network = match setup.compile().map_err(refused)? {
             None => Network::Integers(Box::new(setup.model.fixed().map_err(refused)?)),
             Some(compiled) => {
+                let error = forecast::logit_error(&compiled, &setup.model).map_err(refused)?;
+                let unit = 2f64.powi(FRACTION_BITS as i32 - setup.model.logit_bits());
+                doubt = (2.0 * error * unit).ceil() as i64;
                 let encoder = Encoder::new(compiled.parameters()).map_err(refused)?.within(f64::INFINITY);
                 let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?.unbounded();
                 let parts = parts(&compiled, &engine).map_err(refused)?;
@@ -104,7 +123,7 @@ impl Guarded {
                 Network::Ciphertexts(Box::new(Encrypted { model, compiled, encoder, parts, service }))
             }
         };
-        Ok(Self { combination, output: configuration.output, shift, pixels, network })
+        Ok(Self { combination, output: configuration.output, shift, pixels, doubt, network })
     }
 
     /// Builds the job from the bytes of [`Setup::encode`] or of [`PlainSetup::encode`]. `read`
@@ -131,15 +150,22 @@ impl Guarded {
         };
         let network = setup.into_network();
         let (combination, pixels) = (Combination::EnclavePlain, network.pixels());
-        Ok(Self { combination, output: configuration.output, shift, pixels, network: Network::Doubles(network) })
+        let (output, network) = (configuration.output, Network::Doubles(network));
+        Ok(Self { combination, output, shift, pixels, doubt: 0, network })
     }
 
     /// The permitted output for the last stage's numbers, with `2^24` for 1.
     fn tell(&self, numbers: &[i64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
         let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, numbers.len())));
         match self.output {
-            OutputPolicy::Label => out.extend_from_slice(&(argmax(numbers) as u16).to_be_bytes()),
-            OutputPolicy::Top(count) => clear::tell_largest(numbers, count, &mut out)?,
+            OutputPolicy::Label => {
+                out.extend_from_slice(&(argmax(numbers) as u16).to_be_bytes());
+                out.push(doubtful(numbers, self.doubt));
+            }
+            OutputPolicy::Top(count) => {
+                clear::tell_largest(numbers, count, &mut out)?;
+                out.push(doubtful(numbers, self.doubt));
+            }
             OutputPolicy::Rounded(_) => {
                 let shift = self.shift.ok_or(Refused)?;
                 for number in numbers {
@@ -161,8 +187,14 @@ impl Guarded {
         let logits = clear::ordered(logits);
         let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, logits.len())));
         match self.output {
-            OutputPolicy::Label => out.extend_from_slice(&(clear::largest(&logits) as u16).to_be_bytes()),
-            OutputPolicy::Top(count) => clear::tell_largest(&logits, count, &mut out)?,
+            OutputPolicy::Label => {
+                out.extend_from_slice(&(clear::largest(&logits) as u16).to_be_bytes());
+                out.push(0);
+            }
+            OutputPolicy::Top(count) => {
+                clear::tell_largest(&logits, count, &mut out)?;
+                out.push(0);
+            }
             OutputPolicy::Rounded(_) | OutputPolicy::Scores => return self.tell(&integers(&clear::limited(&logits))),
         }
         Ok(out)

@@ -544,11 +544,12 @@ fn hiding_bits(error: f64) -> u8 {
     (0..=64).rev().find(|bits| 2f64.powi(-i32::from(*bits)) >= 2.0 * error).unwrap_or(0)
 }
 
-/// The bytes of an answer: two for each label, eight for each score.
+/// The bytes of an answer: two for each label and one that says whether the first one is in doubt,
+/// or eight for each score.
 pub(super) fn told_bytes(output: OutputPolicy, classes: usize) -> usize {
     match output {
-        OutputPolicy::Label => 2,
-        OutputPolicy::Top(count) => 2 * usize::from(count),
+        OutputPolicy::Label => 3,
+        OutputPolicy::Top(count) => 2 * usize::from(count) + 1,
         OutputPolicy::Rounded(_) | OutputPolicy::Scores => 8 * classes,
     }
 }

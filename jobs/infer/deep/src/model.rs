@@ -30,7 +30,7 @@ use crate::place::place;
 use crate::settings::{Refreshing, Settings};
 use crate::simulate::simulate;
 use crate::steps::Steps;
-use tobari_infer::client::GUARD;
+use tobari_infer::client::{GUARD, close};
 use tobari_infer::noise::Noise;
 use tobari_lattice::ckks::{EvaluationKeys, Scale};
 use tobari_lattice::params::LatticeError;
@@ -362,9 +362,7 @@ impl DeepModel {
         let (logits, _) = simulate(circuit, &picture, Some((&mut errors, &scale)));
         let noise = deviation(&logits, &exact).max(self.forecast.noise);
         let error = largest_difference(&exact, &plain) + DEVIATIONS * noise;
-        let mut sorted = logits.clone();
-        sorted.sort_by(|a, b| b.total_cmp(a));
-        let close = matches!(sorted[..], [first, second, ..] if first - second < 2.0 * self.forecast.error);
+        let close = close(&logits, self.forecast.error).is_some();
         Ok(Simulation { logits, plain, error, outside: guard.is_nan() || guard.abs() >= GUARD, close })
     }
 }

@@ -135,6 +135,17 @@ pub enum ClientError {
 /// numbers of at most 1. A number beyond twice that is of an image unlike the calibration's, for
 /// which polynomials of activations give numbers without meaning.
 const OUTSIDE: f64 = 2.0;
+/// The two best classes, if their logits differ by less than twice the foretold error, so that
+/// errors of encryption may exchange them. `None` for logits of which one is not a number or
+/// infinite: they have no order.
+pub fn close(logits: &[f64], error: f64) -> Option<[usize; 2]> {
+    if logits.len() < 2 || !logits.iter().fold(true, |all, logit| all & logit.is_finite()) {
+        return None;
+    }
+    let best = order(logits, 2);
+    (logits[best[0]] - logits[best[1]] < 2.0 * error).then_some([best[0], best[1]])
+}
+
 /// Whether a client refuses logits because one is outside the range of its model, which multiplies
 /// them by two to `logit_bits`.
 pub fn is_outside(logits: &[f64], logit_bits: i32) -> bool {
@@ -256,7 +267,8 @@ impl Client {
     pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<AnswerView, ClientError> {
         let logits = self.logits(answer)?;
         let classes = logits.len();
-        let close = self.close(&logits);
+        // whether two labels are close is shown, as the label is
+        let close = self.card.error.and_then(|error| close(&logits, error));
         let view = |labels, logits| AnswerView { labels, logits, close };
         match output {
             Output::Label => Ok(view(order(&logits, 1), Vec::new())),
@@ -273,14 +285,6 @@ impl Client {
             }
             Output::Logits => Ok(view(order(&logits, classes), logits.to_vec())),
         }
-    }
-
-    /// The two best classes, if the foretold error may exchange them. Whether it may is shown, as
-    /// the label is.
-    fn close(&self, logits: &[f64]) -> Option<[usize; 2]> {
-        let (Some(error), true) = (self.card.error, logits.len() > 1) else { return None };
-        let best = order(logits, 2);
-        (logits[best[0]] - logits[best[1]] < 2.0 * error).then_some([best[0], best[1]])
     }
 
     fn logits(&self, answer: &[Ciphertext]) -> Result<Zeroizing<Vec<f64>>, ClientError> {
@@ -316,7 +320,8 @@ impl Client {
 
     /// The most bits of a rounded logit: a step is at least twice the error of a fresh encryption,
     /// measured in logits. `None` if even steps of 1 are too fine. Errors of the computation are
-    /// larger, but a client does not know them.
+    /// larger, and are not counted: a rounding finer than twice the foretold error tells some of
+    /// them.
     fn most_bits(&self) -> Option<u32> {
         let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
         let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();

@@ -47,6 +47,16 @@ pub fn noisy(compiled: &Compiled, image: &[f64], seed: u64) -> Result<Vec<f64>, 
     Ok(logits.into_iter().flatten().map(|(logit, error)| logit + error).collect())
 }
 
+/// The logits of an image, its pixels from 0 to 1, in the layout and without errors: a difference
+/// from the plain model is rounding or a fault of the layout.
+///
+/// # Errors
+/// [`ForecastError`] for an invalid program.
+pub fn exact(compiled: &Compiled, image: &[f64]) -> Result<Vec<f64>, ForecastError> {
+    let logits = runs(compiled, &[image.to_vec()], &mut Noise::new(compiled.parameters(), 0), |_| None)?;
+    Ok(logits.into_iter().flatten().map(|(logit, _)| logit).collect())
+}
+
 /// The foretold error of a logit, whatever the flow.
 ///
 /// # Errors

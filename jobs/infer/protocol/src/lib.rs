@@ -68,7 +68,6 @@ pub mod program;
 pub mod ready;
 pub mod served;
 pub mod server;
-pub mod simulate;
 pub mod train;
 
 pub use bytes::{ModelBytesError, fuzz_model};

@@ -15,8 +15,8 @@ use tobari_seal_files::{Keys, Reader, Writer};
 
 /// Copies of each clip: enough work for both engines.
 const COPIES: usize = 12;
-/// The most times that the folder is sealed until the module takes a part: on a busy machine the CPU
-/// may be done before the module's process has run at all.
+/// The most times that the folder is sealed until the module takes a part: on a busy machine the
+/// CPU may be done before the module's process has run at all.
 const TRIES: usize = 50;
 /// The most bytes of the module in a second: slow enough to be at work when it is killed.
 const MODULE_RATE: u64 = 100_000_000;

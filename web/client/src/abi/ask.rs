@@ -7,7 +7,7 @@
 //! | `infer_kept` | | the key's own bytes, which are secret |
 //! | `infer_keys` | | the evaluation keys |
 //! | `infer_question` | grey pixels | a question; none for an image of another size |
-//! | `infer_answer` | an answer | [`ImageAnswer`](crate::infer::ImageAnswer) as JSON, or `{"error":…}` |
+//! | `infer_answer` | an answer | [`ImageAnswer`](crate::infer::ImageAnswer), or `{"error":…}` |
 //! | `infer_forget` | | |
 //! | `search_name` | | 16 bytes: the client's name; the first call makes a secret |
 //! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |

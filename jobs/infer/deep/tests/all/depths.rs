@@ -181,7 +181,7 @@ fn no_label_of_networks_of_two_and_five_maps_is_wrong_in_silence() {
 }
 
 #[test]
-#[ignore = "half an hour: cargo xtask soak infer-depths"]
+#[ignore = "ten minutes: cargo xtask soak infer-depths"]
 #[allow(clippy::print_stdout, reason = "figures of a long run")]
 fn no_label_of_ten_thousand_pictures_and_two_to_twelve_maps_is_wrong_in_silence() {
     let mut totals = [Outcomes::default(), Outcomes::default()];

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tobari_command::output::{self, Failure};
 use tobari_infer::Model;
 use tobari_infer::calibration;
-use tobari_infer::client::is_outside;
+use tobari_infer::client::{close, is_outside};
 use tobari_infer::compile::Compiled;
 use tobari_infer::forecast::noisy;
 use tobari_infer::precision::{Ranges, StageReport, report};
@@ -82,7 +82,7 @@ impl Ready {
                     plain: model.forward(pixels)?,
                     foretold,
                     outside: is_outside(&logits, compiled.logit_bits()),
-                    close: is_close(&logits, foretold),
+                    close: close(&logits, foretold).is_some(),
                     logits,
                 }
             }
@@ -142,13 +142,6 @@ impl Ready {
 /// The largest difference to the plain model.
 fn off(line: &Line) -> f64 {
     line.logits.iter().zip(&line.plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
-}
-
-/// Whether the two best logits are closer than twice the foretold error.
-fn is_close(logits: &[f64], foretold: f64) -> bool {
-    let mut sorted = logits.to_vec();
-    sorted.sort_by(|a, b| b.total_cmp(a));
-    matches!(sorted[..], [first, second, ..] if first - second < 2.0 * foretold)
 }
 
 /// The position of the largest number, the first one if several are equal.

@@ -8,11 +8,11 @@ use tobari_infer::card::CardError;
 use tobari_infer::client::{Client, Output};
 use tobari_infer::compile::Card;
 use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::forecast::exact;
 use tobari_infer::holder::{Holder, HolderError, Sealed, SealedKind};
 use tobari_infer::messages;
 use tobari_infer::ready::{ORDER, SET, ready};
 use tobari_infer::server::Service;
-use tobari_infer::simulate::simulate;
 use tobari_infer::{Model, fuzz_kept};
 use tobari_lattice::ckks::SeededCiphertext;
 use tobari_lattice::params::{LatticeParameters, NamedSet};
@@ -173,7 +173,7 @@ fn a_simulated_run_gives_the_plain_models_logits() {
     for layout in ["wide", "balanced"] {
         let (compiled, _) = ready(&model, Some(layout), &parameters()).unwrap();
         let image = image(&model, 6);
-        let error = distance(&simulate(&compiled, &image).unwrap(), &logits(&model, &image));
+        let error = distance(&exact(&compiled, &image).unwrap(), &logits(&model, &image));
         assert!(error < 1e-9, "{layout}: {error:e}");
     }
 }

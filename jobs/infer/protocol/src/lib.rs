@@ -18,7 +18,8 @@
 //! |---|---|
 //! | [`model`] | maps and squares |
 //! | [`layout`] | places of numbers in slots, and the diagonals of the maps |
-//! | [`simulate`] | an unencrypted run, slot by slot |
+//! | [`forecast`] | a run on plaintext, exact or with errors; the foretold error of a logit |
+//! | [`noise`] | the errors that encryption adds to slots |
 //! | [`program`] | a stage: simulated on plaintext slots, recorded, or under encryption |
 //! | [`compile`] | levels, scales, programs, segments; a model's public facts ([`compile::Card`]) |
 //! | [`ready`] | a model with the layout that suits it, checked |

@@ -12,6 +12,7 @@
 //! | a giant step | 24 |
 //! | a rotation of a fold, a product of ciphertexts | 28 |
 //! | a refresh | 50,000 over the primes it begins with |
+//! | an encryption or a decryption by an enclave | 20 |
 //!
 //! and multiplied by the primes of the level. The ratios are those of the kernels.
 
@@ -29,6 +30,8 @@ const BEAM: usize = 8;
 const MOST_DIAGONALS: usize = 1 << 14;
 /// The price of a refresh, at all primes together.
 pub(crate) const REFRESH: f64 = 50_000.0;
+/// The price of a ciphertext that an enclave encrypts.
+const VISIT: f64 = 20.0;
 /// The most ciphertexts of a tensor.
 const MOST_CIPHERTEXTS: usize = 64;
 
@@ -109,7 +112,7 @@ impl Prices {
 /// # Errors
 /// [`ArrangeError`] for a step that is too large.
 pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeError> {
-    let (levels, last_use, groups) = (levels(steps), last_use(steps), groups(steps));
+    let (levels, last_use, groups) = (levels(steps), last_map(steps), groups(steps));
     let mut prices = Prices::default();
     let mut states: Vec<State> = inputs(steps.input, slot_bits)
         .into_iter()
@@ -123,11 +126,12 @@ pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeEr
             matches!(next, Step::Series { .. } | Step::Refresh { .. }) && next.inputs().contains(&(number + 1))
         });
         let terms = terms(steps, step, *output, &mut prices);
+        let is_taken = last_use[number + 1] > number;
         // a tensor that will meet this one number by number
         let partner = (0..=number).find(|tensor| groups[*tensor] == groups[number + 1]);
         let mut next: Vec<State> = Vec::new();
         for state in &states {
-            for (price, layout, paths) in continued(steps, step, *output, (&terms, &mut prices), state) {
+            for (price, layout, paths) in continued(steps, (step, is_taken), *output, (&terms, &mut prices), state) {
                 let meets = partner.is_none_or(|partner| alike(&state.layouts[partner], &layout).is_some());
                 if !meets || clean && layout.has_garbage() {
                     continue;
@@ -164,7 +168,7 @@ fn levels(steps: &Steps) -> Vec<usize> {
 fn groups(steps: &Steps) -> Vec<usize> {
     let mut groups: Vec<usize> = (0..=steps.steps.len()).collect();
     for (number, (_, step, _)) in steps.steps.iter().enumerate() {
-        if matches!(step, Step::Map { .. } | Step::Pool { .. }) {
+        if matches!(step, Step::Map { .. } | Step::Pool { .. } | Step::Inside { .. }) {
             continue;
         }
         for tensor in step.inputs() {
@@ -181,6 +185,18 @@ pub(crate) fn last_use(steps: &Steps) -> Vec<usize> {
     let mut last = vec![0; steps.steps.len() + 1];
     for (number, (_, step, _)) in steps.steps.iter().enumerate() {
         step.inputs().into_iter().for_each(|tensor| last[tensor] = number);
+    }
+    last
+}
+
+/// The last step that takes each tensor in its layout: an enclave reads any layout, and then keeps
+/// numbers.
+fn last_map(steps: &Steps) -> Vec<usize> {
+    let mut last = vec![0; steps.steps.len() + 1];
+    for (number, (_, step, _)) in steps.steps.iter().enumerate() {
+        if !matches!(step, Step::Inside { .. }) {
+            step.inputs().into_iter().for_each(|tensor| last[tensor] = number);
+        }
     }
     last
 }
@@ -248,7 +264,7 @@ fn terms(steps: &Steps, step: &Step, output: Volume, prices: &mut Prices) -> Vec
 /// The ways to continue a state by a step: price at one prime, layout, paths.
 fn continued(
     steps: &Steps,
-    step: &Step,
+    (step, is_taken): (&Step, bool),
     output: Volume,
     (terms, prices): (&[Term], &mut Prices),
     state: &State,
@@ -283,6 +299,14 @@ fn continued(
             Some(layout) => vec![(28.0 * count(*a), layout, Vec::new())],
             None => Vec::new(),
         },
+        Step::Inside { .. } => {
+            let slot_bits = state.layouts[0].slots().trailing_zeros() as usize;
+            let mut all = inputs(output, slot_bits);
+            // numbers that stay inside have no place; any will do
+            all.truncate(if is_taken { all.len() } else { 1 });
+            let price = |layout: &Layout| if is_taken { VISIT * layout.ciphertexts() as f64 } else { 0.0 };
+            all.into_iter().map(|layout| (price(&layout), layout, Vec::new())).collect()
+        }
     }
 }
 

@@ -53,6 +53,17 @@ pub enum RunError {
     /// An error of a refresh.
     #[error(transparent)]
     Refresh(#[from] RefreshError),
+    /// A network that an enclave computes in part.
+    #[error("an enclave computes a part of this network: serve it with --infer-enclave mixed-plain-reset")]
+    Enclave,
+    /// An enclave that refused, or sent other ciphertexts.
+    #[error("the enclave gave no ciphertexts of visit {number}: {reason}")]
+    Visit {
+        /// The number of the visit.
+        number: usize,
+        /// The reason.
+        reason: String,
+    },
     /// A key is missing.
     #[error("expected a {name}, found none: make the keys for this model")]
     Key {
@@ -90,7 +101,8 @@ impl Network {
         let (evaluator, encoder) = (Evaluator::new(parameters)?.unbounded(), Encoder::new(parameters)?);
         let encoder = encoder.within(f64::INFINITY);
         let scales = scales(&circuit)?;
-        let refresh = circuit.refreshing.map(|kind| Refresh::new(parameters, kind.settings(parameters.degree())));
+        let refresh =
+            circuit.engine.refreshing().map(|kind| Refresh::new(parameters, kind.settings(parameters.degree())));
         let refresh = refresh.transpose()?;
         let mut network = Self {
             parameters: parameters.clone(),
@@ -100,16 +112,10 @@ impl Network {
             error: None,
             transforms: BTreeMap::new(),
             offsets: BTreeMap::new(),
-            keys: refresh.as_ref().map_or_else(BTreeMap::new, Refresh::pieces),
+            keys: pieces(&circuit, parameters, refresh.as_ref().map_or_else(BTreeMap::new, Refresh::pieces)),
             refresh,
             circuit,
         };
-        for (steps, level) in network.circuit.rotations() {
-            network.need(KeyPiece::Rotation(steps), level);
-        }
-        if let Some(level) = network.circuit.product_level() {
-            network.need(KeyPiece::Products, level);
-        }
         network.prepare()?;
         Ok(network)
     }
@@ -120,12 +126,6 @@ impl Network {
         Self { error: Some(error), ..self }
     }
 
-    /// Notes that a key of this level is used.
-    fn need(&mut self, piece: KeyPiece, level: usize) {
-        let highest = self.keys.entry(piece).or_default();
-        *highest = (*highest).max(level);
-    }
-
     fn prepare(&mut self) -> Result<(), RunError> {
         let (mut places, mut bytes) = (Vec::new(), 0);
         for (step, parts) in self.circuit.parts.iter().enumerate() {
@@ -134,9 +134,7 @@ impl Network {
                 let Part::Products(products) = part else { continue };
                 for ((from, to), diagonals) in &products.diagonals {
                     bytes += diagonals.len() * level * self.parameters.degree() * 8;
-                    let steps = diagonals.keys().map(|steps| *steps as i64);
-                    let rotations = LinearTransform::rotations_of(&self.parameters, steps);
-                    places.push((Place { step, term, from: *from, to: *to }, rotations, level));
+                    places.push(Place { step, term, from: *from, to: *to });
                 }
             }
             for (to, offsets) in self.circuit.offsets(step).into_iter().enumerate() {
@@ -144,11 +142,8 @@ impl Network {
                 self.offsets.insert((step, to), self.encoder.encode(&offsets, scale, level)?);
             }
         }
-        for (place, rotations, level) in places {
-            for steps in rotations {
-                self.need(KeyPiece::Rotation(steps as usize), level);
-            }
-            if bytes <= KEPT {
+        if bytes <= KEPT {
+            for place in places {
                 let transform = self.weights(place)?;
                 self.transforms.insert(place, transform);
             }
@@ -194,13 +189,12 @@ impl Network {
         let slots = circuit.layout(last).slots();
         let mut logits = circuit.layout(last).places(circuit.steps.volume(last));
         let guard = if circuit.steps.guarded { logits.pop() } else { None };
-        let keys: BTreeSet<Input> = self.keys.iter().map(|(piece, level)| input_of(*piece, *level)).collect();
         Card {
             parameters: self.parameters.clone(),
             shape: input,
             places,
             sent: (circuit.level(0), self.scales[0].clone()),
-            keys: keys.into_iter().collect(),
+            keys: self.keys(),
             logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
             error: self.error,
             guard: guard.map(|place| (place / slots, place % slots)),
@@ -258,10 +252,57 @@ impl Network {
         if picture.len() != count || !picture.iter().all(fits) {
             return Err(RunError::Question { count, primes });
         }
-        let mut machine = Runner { network: self, keys };
+        if self.circuit.steps.are_enclaved() {
+            return Err(RunError::Enclave);
+        }
+        let mut machine = Runner { network: self, keys, enclave: None };
         let ended = |step| if progress(step) { Ok(()) } else { Err(RunError::Ended) };
         let results = self.circuit.run(&mut machine, picture, ended)?;
         results.into_iter().enumerate().map(|(to, result)| self.hide(to, &result, rng)).collect()
+    }
+
+    /// The places of the ciphertexts that a visit of the enclave takes, and returns: primes and
+    /// scale of each.
+    pub fn visits(&self) -> Visits {
+        visits_of(&self.circuit, &self.scales)
+    }
+
+    /// The keys that a client, or an enclave, must make.
+    pub fn keys(&self) -> Vec<Input> {
+        inputs_of(&self.keys)
+    }
+
+    /// Runs the maps of a network that an enclave computes in part. `visit` gets the number of a
+    /// visit and the ciphertexts for it, and returns those of the enclave. `progress` hears the
+    /// number of each map before it begins.
+    ///
+    /// # Errors
+    /// [`RunError`] for ciphertexts that do not fit, a missing key, or an error of `visit`.
+    pub fn run_enclaved(
+        &self,
+        keys: &NetworkKeys,
+        visit: &mut dyn FnMut(usize, Vec<Ciphertext>) -> Result<Vec<Ciphertext>, RunError>,
+        mut progress: impl FnMut(usize),
+    ) -> Result<(), RunError> {
+        let visits = self.visits();
+        let mut checked = |number: usize, sent: Vec<Ciphertext>| {
+            let returned = visit(number, sent)?;
+            let fits = |(one, (level, scale)): (&Ciphertext, &(usize, Scale))| {
+                *one.parameters() == self.parameters && one.level() == *level && one.scale() == scale
+            };
+            let places = visits.get(number).map_or(&[][..], |[_, places]| &places[..]);
+            if returned.len() != places.len() || !returned.iter().zip(places).all(fits) {
+                let reason = format!("expected {} at the model's scale, found others", places.len());
+                return Err(RunError::Visit { number, reason });
+            }
+            Ok(returned)
+        };
+        let mut machine = Runner { network: self, keys, enclave: Some(&mut checked) };
+        self.circuit.run(&mut machine, Vec::new(), |step| {
+            progress(step);
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// Adds uniform numbers to all slots without logits.
@@ -303,6 +344,65 @@ fn input_of(piece: KeyPiece, level: usize) -> Input {
     }
 }
 
+/// The primes and the scale of each ciphertext that a visit takes, and returns.
+type Visits = Vec<[Vec<(usize, Scale)>; 2]>;
+
+fn visits_of(circuit: &Circuit, scales: &[Scale]) -> Visits {
+    let of = |tensors: &[usize]| {
+        let one = |tensor: &usize| {
+            let place = (circuit.level(*tensor), scales[*tensor].clone());
+            std::iter::repeat_n(place, circuit.layout(*tensor).ciphertexts())
+        };
+        tensors.iter().flat_map(one).collect()
+    };
+    circuit.steps.rounds().iter().map(|round| [of(&round.sent), of(&round.returned)]).collect()
+}
+
+/// [`Network::visits`] of a circuit, without the network.
+pub(crate) fn visits(circuit: &Circuit) -> Result<Visits, RunError> {
+    Ok(visits_of(circuit, &scales(circuit)?))
+}
+
+/// [`Network::keys`] of a circuit without refreshes, without the network.
+pub(crate) fn keys(circuit: &Circuit, parameters: &LatticeParameters) -> Vec<Input> {
+    inputs_of(&pieces(circuit, parameters, BTreeMap::new()))
+}
+
+/// Keys with their highest levels, of which some are known.
+fn pieces(
+    circuit: &Circuit,
+    parameters: &LatticeParameters,
+    mut known: BTreeMap<KeyPiece, usize>,
+) -> BTreeMap<KeyPiece, usize> {
+    let mut need = |piece: KeyPiece, level: usize| {
+        let highest = known.entry(piece).or_default();
+        *highest = (*highest).max(level);
+    };
+    for (steps, level) in circuit.rotations() {
+        need(KeyPiece::Rotation(steps), level);
+    }
+    for (step, parts) in circuit.parts.iter().enumerate() {
+        for part in parts {
+            let Part::Products(products) = part else { continue };
+            for diagonals in products.diagonals.values() {
+                let steps = diagonals.keys().map(|steps| *steps as i64);
+                for steps in LinearTransform::rotations_of(parameters, steps) {
+                    need(KeyPiece::Rotation(steps as usize), circuit.argument_level(step));
+                }
+            }
+        }
+    }
+    if let Some(level) = circuit.product_level() {
+        need(KeyPiece::Products, level);
+    }
+    known
+}
+
+fn inputs_of(keys: &BTreeMap<KeyPiece, usize>) -> Vec<Input> {
+    let keys: BTreeSet<Input> = keys.iter().map(|(piece, level)| input_of(*piece, *level)).collect();
+    keys.into_iter().collect()
+}
+
 /// The scale of each tensor.
 fn scales(circuit: &Circuit) -> Result<Vec<Scale>, OperationError> {
     // the first prime is larger than the scales
@@ -315,7 +415,7 @@ fn scales(circuit: &Circuit) -> Result<Vec<Scale>, OperationError> {
             product.ok_or(OperationError::NoRoom { level })
         };
         scales.push(match step {
-            Step::Map { .. } => own(number + 1),
+            Step::Map { .. } | Step::Inside { .. } => own(number + 1),
             Step::Pool { input, .. } | Step::Series { input, .. } | Step::Refresh { input, .. } => {
                 scales[*input].clone()
             }
@@ -337,7 +437,11 @@ fn weight_scale(to: &Scale, from: &Scale, level: usize) -> Result<Scale, Operati
 struct Runner<'a> {
     network: &'a Network,
     keys: &'a NetworkKeys,
+    enclave: Option<&'a mut Visit<'a>>,
 }
+
+/// A visit of an enclave.
+type Visit<'a> = dyn FnMut(usize, Vec<Ciphertext>) -> Result<Vec<Ciphertext>, RunError> + 'a;
 
 impl Machine for Runner<'_> {
     type Value = Ciphertext;
@@ -389,6 +493,13 @@ impl Machine for Runner<'_> {
 
     fn series(&mut self, a: &Ciphertext, coefficients: &[f64]) -> Result<Ciphertext, RunError> {
         Ok(self.network.evaluator.chebyshev(a, coefficients, &self.keys.evaluation)?)
+    }
+
+    fn visit(&mut self, number: usize, sent: Vec<Ciphertext>) -> Result<Vec<Ciphertext>, RunError> {
+        match &mut self.enclave {
+            Some(visit) => visit(number, sent),
+            None => Err(RunError::Enclave),
+        }
     }
 
     fn refresh(&mut self, a: &Ciphertext) -> Result<Ciphertext, RunError> {

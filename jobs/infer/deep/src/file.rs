@@ -8,7 +8,7 @@
 //! | headroom; right bits of activations; 1 if activations are of degree two, or 0 | 8; 1; 1 |
 //! | margin, foretold error, part of approximations, deviation of the noise | 8 each |
 //! | bits of the scale; length and text of the sizes of parameters | 1; 2; so many |
-//! | refreshes: 0 for none, 1 for quick ones, 2 for precise ones | 1 |
+//! | 0 for levels alone, 1 for quick refreshes, 2 for precise ones, 3 for an enclave | 1 |
 //! | ranges and fitted coefficients | numbers |
 //! | nodes | 2 |
 //! | of each node: length of its name, the name; inputs, the value of each | 1, so many; 1, 2 each |
@@ -23,7 +23,7 @@
 use crate::graph::{Activation, Graph, Op};
 use crate::lower::LowerOptions;
 use crate::model::{DeepModel, Forecast};
-use crate::settings::{Refreshing, Settings};
+use crate::settings::{Engine, Refreshing, Settings};
 use sha2::{Digest, Sha256};
 use tobari_infer::{Normalisation, Volume};
 use tobari_octets::{LengthError, Reader};
@@ -71,10 +71,11 @@ impl DeepModel {
         let sizes = self.settings.sizes.to_string();
         out.extend_from_slice(&(sizes.len() as u16).to_be_bytes());
         out.extend_from_slice(sizes.as_bytes());
-        out.push(match self.settings.refreshing {
-            None => 0,
-            Some(Refreshing::Quick) => 1,
-            Some(Refreshing::Precise) => 2,
+        out.push(match self.settings.engine {
+            Engine::Levels => 0,
+            Engine::Refresh(Refreshing::Quick) => 1,
+            Engine::Refresh(Refreshing::Precise) => 2,
+            Engine::Enclave => 3,
         });
         put_numbers(&mut out, &self.facts);
         out.extend_from_slice(&(self.graph.nodes().len() as u16).to_be_bytes());
@@ -129,11 +130,12 @@ impl DeepModel {
         let length = usize::from(reader.u16()?);
         let text = std::str::from_utf8(reader.take(length)?).map_err(|_| FileError::Malformed("sizes as text"))?;
         let sizes = text.parse().map_err(|_| FileError::Malformed("sizes of parameters"))?;
-        let refreshing = match reader.u8()? {
-            0 => None,
-            1 => Some(Refreshing::Quick),
-            2 => Some(Refreshing::Precise),
-            _ => return Err(FileError::Malformed("a kind of refreshes")),
+        let engine = match reader.u8()? {
+            0 => Engine::Levels,
+            1 => Engine::Refresh(Refreshing::Quick),
+            2 => Engine::Refresh(Refreshing::Precise),
+            3 => Engine::Enclave,
+            _ => return Err(FileError::Malformed("levels, refreshes or an enclave")),
         };
         let facts = take_numbers(&mut reader)?;
         let fine =
@@ -157,10 +159,15 @@ impl DeepModel {
         if !reader.rest().is_empty() {
             return Err(LengthError::TooLong { extra: reader.rest().len() }.into());
         }
-        let options = LowerOptions { headroom, bits, quadratic, strict: refreshing.is_some() };
-        let settings = Settings { sizes, scale: scale_bits, refreshing };
+        let refreshing = engine.refreshing();
+        let (strict, enclaved) = (refreshing.is_some(), engine == Engine::Enclave);
+        let options = LowerOptions { headroom, bits, quadratic, strict, enclaved };
+        let settings = Settings { sizes, scale: scale_bits, engine };
         if refreshing.is_some_and(|kind| Settings::refreshed(kind).as_ref() != Some(&settings)) {
             return Err(FileError::Malformed("the parameters of its refreshes"));
+        }
+        if enclaved && settings.sizes.data.len() != 2 {
+            return Err(FileError::Malformed("two data primes for maps alone"));
         }
         let forecast = Forecast { margin, error, approximation, noise };
         let model = Self { graph, options, facts, settings, forecast };

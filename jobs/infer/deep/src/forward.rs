@@ -1,5 +1,6 @@
 //! A network without encryption, node by node from the formulas of [`graph`](super::graph), in
-//! doubles. This code shares nothing with the encrypted form, so that each checks the other.
+//! doubles. This code shares nothing with the encrypted form, so that each checks the other; nodes
+//! between encrypted maps that an enclave computes ([`enclaved`](super::enclaved)) are this code.
 //!
 //! # Time
 //! An enclave runs this code on pictures that an observer of its memory and its clock must not
@@ -159,15 +160,19 @@ impl Graph {
         for node in self.nodes() {
             let inputs: Vec<(&[f64], Volume)> =
                 node.inputs().iter().map(|value| (&values[*value][..], self.volume(*value))).collect();
-            let mut result = compute(node.op(), &inputs, node.output());
-            result.iter_mut().for_each(|x| *x = settled(*x));
-            values.push(result);
+            values.push(self::node(node.op(), &inputs, node.output()));
         }
         values
     }
 }
 
 /// A node's result.
+pub(crate) fn node(op: &Op, inputs: &[(&[f64], Volume)], output: Volume) -> Vec<f64> {
+    let mut result = compute(op, inputs, output);
+    result.iter_mut().for_each(|x| *x = settled(*x));
+    result
+}
+
 fn compute(op: &Op, inputs: &[(&[f64], Volume)], output: Volume) -> Vec<f64> {
     let (x, input) = inputs[0];
     let channel_of = |at: usize| at / (output.height * output.width);

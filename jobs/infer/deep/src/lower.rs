@@ -13,6 +13,11 @@
 //! ([`approximate`]). A maximum is `(a + b)/2 + |a - b|/2`; a window takes one
 //! for each doubling of its rows and its columns.
 //!
+//! **An enclave.** With one, all expressions are of numbers that it knows. An argument of a node
+//! becomes a map of the terms with matrices, which the process computes under encryption; the
+//! enclave adds the other terms, and computes the node. Means of windows have no weights, so it
+//! computes them, too, where it has their numbers.
+//!
 //! **Ranges.** The pictures run through the steps as they are made. A tensor is divided by the
 //! largest number seen, times a headroom, so that it is at most 1. All that the pictures decided is
 //! a list of numbers ([`Lowered::facts`]), from which the same steps are made again without them.
@@ -20,7 +25,7 @@
 use crate::approximate::{self, Approximation, ApproximationError, Limits, series};
 use crate::graph::{Activation, Graph, Node, Op};
 use crate::matrix::{self, Matrix, Window};
-use crate::steps::{Factor, Step, Steps};
+use crate::steps::{Argument, Factor, Step, Steps};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_infer::Volume;
@@ -57,6 +62,8 @@ pub struct LowerOptions {
     /// Whether the guard also tells of numbers that squares and products take. Polynomials of
     /// degree two are right for any number, but a refresh is not.
     pub strict: bool,
+    /// Whether an enclave computes all but maps, exactly: no approximations, and no guard.
+    pub enclaved: bool,
 }
 
 /// Where ranges come from.
@@ -255,6 +262,9 @@ impl Lowering<'_> {
             }
         }
         let input = inputs[0];
+        if self.options.enclaved && self.is_inside(op, inputs) {
+            return self.inside(name, op, inputs, output);
+        }
         match op {
             Op::Sum { factors } => {
                 let mut sum: Option<Expression> = None;
@@ -290,8 +300,59 @@ impl Lowering<'_> {
         }
     }
 
+    /// Whether the enclave computes this node.
+    fn is_inside(&self, op: &Op, inputs: &[usize]) -> bool {
+        match op {
+            Op::Activation(_) | Op::MaximumPool { .. } | Op::Product => true,
+            Op::Polynomial { coefficients } => coefficients.iter().skip(2).flatten().any(|c| *c != 0.0),
+            Op::AveragePool { .. } => !self.values[inputs[0]].is_heavy(),
+            _ => false,
+        }
+    }
+
+    /// A node inside the enclave.
+    fn inside(&mut self, name: &str, op: &Op, inputs: &[usize], output: Volume) -> Result<Expression, LowerError> {
+        let mut arguments = Vec::with_capacity(inputs.len());
+        for value in inputs {
+            let own = self.values[*value].clone();
+            arguments.push(self.argument(name, own)?);
+        }
+        let step = |range: f64| Step::Inside { op: op.clone(), arguments: arguments.clone(), range };
+        let [low, high] = self.interval_of(|lowering| {
+            let all = lowering.pictures.iter().flat_map(|tensors| lowering.applied(&step(1.0), tensors, output));
+            all.fold(EMPTY, ends)
+        })?;
+        let range = low.abs().max(high.abs());
+        let tensor = self.push(name, step(range), output);
+        Ok(Expression::of_tensor(output, tensor, range))
+    }
+
+    /// A sum that the enclave can add up: its terms with matrices become a tensor, which the
+    /// process computes.
+    fn argument(&mut self, name: &str, own: Expression) -> Result<Argument, LowerError> {
+        let Expression { volume, terms, mut bias } = own;
+        let is_light = |factor: &Factor| match factor {
+            Factor::Scalar(_) => true,
+            Factor::Matrix(matrix) => matrix.entries() <= matrix.rows(),
+        };
+        let (mut light, heavy): (BTreeMap<usize, Factor>, BTreeMap<usize, Factor>) =
+            terms.into_iter().partition(|(_, factor)| is_light(factor));
+        if !heavy.is_empty() {
+            let count = bias.len();
+            let map = Expression { volume, terms: heavy, bias: std::mem::replace(&mut bias, vec![0.0; count]) };
+            let (tensor, range) = self.tensor(name, map)?;
+            light.insert(tensor, Factor::Scalar(range));
+        }
+        Ok(Argument { volume, terms: light.into_iter().collect(), bias })
+    }
+
     /// Replaces a value's expression by a tensor of its own.
     fn keep(&mut self, name: &str, value: usize) -> Result<(), LowerError> {
+        if self.options.enclaved {
+            let volume = self.values[value].volume;
+            self.values[value] = self.inside(name, &Op::Sum { factors: vec![1.0] }, &[value], volume)?;
+            return Ok(());
+        }
         let expression = self.values[value].clone();
         let (tensor, range) = self.tensor(name, expression.clone())?;
         self.values[value] = Expression::of_tensor(expression.volume, tensor, range);
@@ -612,9 +673,13 @@ impl Lowering<'_> {
 
     /// The least and the largest number for the pictures, with headroom around their middle.
     fn interval(&mut self, expression: &Expression) -> Result<[f64; 2], LowerError> {
+        self.interval_of(|lowering| lowering.seen(expression).flatten().fold(EMPTY, ends))
+    }
+
+    /// The same, of the least and the largest number that `seen` computes.
+    fn interval_of(&mut self, seen: impl FnOnce(&Self) -> [f64; 2]) -> Result<[f64; 2], LowerError> {
         let found = self.known(2, |lowering| {
-            let ends = |[low, high]: [f64; 2], x: f64| [x.min(low), x.max(high)];
-            let [low, high] = lowering.seen(expression).flatten().fold([f64::INFINITY, f64::NEG_INFINITY], ends);
+            let [low, high] = seen(lowering);
             let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0 * lowering.options.headroom);
             // a single number has an interval, too
             let half = if half > 0.0 { half } else { middle.abs().max(1.0) * 0.01 };
@@ -652,15 +717,18 @@ impl Lowering<'_> {
         self.push(name, step, volume)
     }
 
+    /// The result of a step for a picture's tensors.
+    fn applied(&self, step: &Step, tensors: &[Vec<f64>], output: Volume) -> Vec<f64> {
+        let inputs = step.inputs();
+        let volume = inputs.first().map_or(output, |tensor| self.steps.volume(*tensor));
+        let numbers: Vec<&[f64]> = inputs.iter().map(|tensor| &tensors[*tensor][..]).collect();
+        step.apply(&numbers, volume, output)
+    }
+
     /// Adds a step, and computes its tensor for all pictures.
     fn push(&mut self, name: &str, step: Step, output: Volume) -> usize {
-        let inputs = step.inputs();
-        let volume = self.steps.volume(inputs[0]);
-        for tensors in &mut self.pictures {
-            let numbers: Vec<&[f64]> = inputs.iter().map(|tensor| &tensors[*tensor][..]).collect();
-            let result = step.apply(&numbers, volume, output);
-            tensors.push(result);
-        }
+        let results: Vec<Vec<f64>> = self.pictures.iter().map(|tensors| self.applied(&step, tensors, output)).collect();
+        self.pictures.iter_mut().zip(results).for_each(|(tensors, result)| tensors.push(result));
         self.steps.steps.push((name.to_owned(), step, output));
         self.steps.steps.len()
     }
@@ -671,6 +739,13 @@ impl Lowering<'_> {
         let [low, high] = self.interval(&last)?;
         // a power of two, as cards have it
         let unit = 2f64.powi(low.abs().max(high.abs()).log2().ceil() as i32);
+        if self.options.enclaved {
+            let volume = last.volume;
+            let argument = self.argument(name, last)?;
+            let step = Step::Inside { op: Op::Sum { factors: vec![1.0] }, arguments: vec![argument], range: unit };
+            self.push(name, step, volume);
+            return self.lowered(unit);
+        }
         let last = last.scaled(|_| 1.0 / unit, |_| 0.0);
         let all = match self.guard()? {
             Some(guard) => {
@@ -692,6 +767,10 @@ impl Lowering<'_> {
             None => last,
         };
         self.map(name, all, 1.0);
+        self.lowered(unit)
+    }
+
+    fn lowered(mut self, unit: f64) -> Result<Lowered, LowerError> {
         self.steps.unit = unit;
         match self.given {
             Some((facts, taken)) if taken != facts.len() => Err(LowerError::Facts),
@@ -728,6 +807,14 @@ impl Lowering<'_> {
         }
         Ok(guard)
     }
+}
+
+/// The interval of no number.
+const EMPTY: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
+
+/// An interval with another number in it.
+fn ends([low, high]: [f64; 2], x: f64) -> [f64; 2] {
+    [x.min(low), x.max(high)]
 }
 
 /// `a / b` if `a` is a multiple of `b`, and both have a degree of at most 1.

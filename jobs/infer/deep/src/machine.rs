@@ -5,7 +5,7 @@
 
 use crate::arrange::{Arrangement, Path};
 use crate::layout::{Diagonals, Layout};
-use crate::settings::Refreshing;
+use crate::settings::Engine;
 use crate::steps::{Step, Steps};
 use std::collections::BTreeMap;
 use tobari_lattice::ckks::LinearTransform;
@@ -40,8 +40,8 @@ pub struct Circuit {
     pub arrangement: Arrangement,
     /// For each step, the factors of its terms.
     pub parts: Vec<Vec<Part>>,
-    /// The kind of the refreshes among the steps.
-    pub refreshing: Option<Refreshing>,
+    /// What goes on between the steps.
+    pub engine: Engine,
 }
 
 /// The place of diagonals or offsets.
@@ -87,12 +87,14 @@ pub trait Machine {
     fn series(&mut self, a: &Self::Value, coefficients: &[f64]) -> Result<Self::Value, Self::Error>;
     /// `a` at the level after a refresh.
     fn refresh(&mut self, a: &Self::Value) -> Result<Self::Value, Self::Error>;
+    /// A visit of the enclave, by its number among the [rounds](Steps::rounds): the ciphertexts of
+    /// all tensors that the round returns, for those of all tensors that it sends.
+    fn visit(&mut self, number: usize, sent: Vec<Self::Value>) -> Result<Vec<Self::Value>, Self::Error>;
 }
 
 impl Circuit {
-    /// The circuit of these steps in this arrangement, with refreshes of this kind if there are
-    /// some.
-    pub fn new(steps: Steps, arrangement: Arrangement, refreshing: Option<Refreshing>) -> Self {
+    /// The circuit of these steps in this arrangement.
+    pub fn new(steps: Steps, arrangement: Arrangement, engine: Engine) -> Self {
         let parts = (0..steps.steps.len()).map(|step| {
             let Step::Map { terms, .. } = &steps.steps[step].1 else { return Vec::new() };
             let output = steps.steps[step].2;
@@ -107,7 +109,7 @@ impl Circuit {
             arrangement.paths[step].iter().zip(terms).map(part).collect()
         });
         let parts = parts.collect();
-        Self { steps, arrangement, parts, refreshing }
+        Self { steps, arrangement, parts, engine }
     }
 
     /// The layout of a tensor.
@@ -118,6 +120,11 @@ impl Circuit {
     /// Data primes of a tensor.
     pub fn level(&self, tensor: usize) -> usize {
         self.arrangement.levels[tensor]
+    }
+
+    /// Data primes of the tensor with the most.
+    pub fn most_primes(&self) -> usize {
+        self.arrangement.levels.iter().copied().max().unwrap_or(0)
     }
 
     /// Data primes of the arguments of a step; of a sum those of its scaled tensors, if it has
@@ -186,7 +193,8 @@ impl Circuit {
     }
 
     /// Runs all steps; `progress` hears the number of each step before it begins. The result are
-    /// the ciphertexts of the last tensor.
+    /// the ciphertexts of the last tensor. With an enclave, `picture` is empty, as is the result:
+    /// the picture comes from the enclave, and the logits stay there.
     ///
     /// # Errors
     /// Those of the machine and of `progress`.
@@ -196,6 +204,9 @@ impl Circuit {
         picture: Vec<M::Value>,
         mut progress: impl FnMut(usize) -> Result<(), M::Error>,
     ) -> Result<Vec<M::Value>, M::Error> {
+        if self.steps.are_enclaved() {
+            return self.visit(machine, progress);
+        }
         let mut last_use = vec![0; self.steps.steps.len() + 1];
         for (step, (_, one, _)) in self.steps.steps.iter().enumerate() {
             one.inputs().into_iter().for_each(|tensor| last_use[tensor] = step);
@@ -213,6 +224,27 @@ impl Circuit {
             }
         }
         Ok(tensors.pop().unwrap_or_default())
+    }
+
+    /// Runs all maps, with visits of the enclave between them.
+    fn visit<M: Machine>(
+        &self,
+        machine: &mut M,
+        mut progress: impl FnMut(usize) -> Result<(), M::Error>,
+    ) -> Result<Vec<M::Value>, M::Error> {
+        let mut tensors: Vec<Vec<M::Value>> = vec![Vec::new(); self.steps.steps.len() + 1];
+        for (number, round) in self.steps.rounds().iter().enumerate() {
+            let mut sent = Vec::new();
+            for step in &round.maps {
+                progress(*step)?;
+                sent.extend(self.step(machine, *step, &tensors)?);
+            }
+            let mut returned = machine.visit(number, sent)?.into_iter();
+            for tensor in &round.returned {
+                tensors[*tensor] = returned.by_ref().take(self.layout(*tensor).ciphertexts()).collect();
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn step<M: Machine>(
@@ -251,6 +283,7 @@ impl Circuit {
                 };
                 values.into_iter().map(one).collect()
             }
+            Step::Inside { .. } => Ok(Vec::new()),
             Step::Sum { plain, scaled, offset } => self.sum(machine, step, tensors, (plain, scaled, *offset)),
             Step::Product { inputs: [a, b] } => {
                 let (a, b) = (lowered(*a)?, lowered(*b)?);

@@ -22,18 +22,20 @@
 //! `TIM`, version 3; [`encode`](DeepModel::encode) describes it.
 
 use crate::arrange::{ArrangeError, arrange};
-use crate::encrypted::{Network, RunError};
+use crate::enclaved::Enclaved;
+use crate::encrypted::{self, Network, RunError};
 use crate::graph::{Graph, PictureError};
 use crate::lower::{LowerError, LowerOptions, Lowered, Source, lower, numbers};
 use crate::machine::Circuit;
 use crate::place::place;
-use crate::settings::{Refreshing, Settings};
+use crate::settings::{Engine, EngineKind, Refreshing, Settings};
 use crate::simulate::simulate;
 use crate::steps::Steps;
 use tobari_infer::client::{GUARD, close};
 use tobari_infer::noise::Noise;
+use tobari_infer::program::Input;
 use tobari_lattice::ckks::{EvaluationKeys, Scale};
-use tobari_lattice::params::LatticeError;
+use tobari_lattice::params::{LatticeError, LatticeParameters};
 
 /// Deviations of the noise in a foretold error.
 const DEVIATIONS: f64 = 5.0;
@@ -76,6 +78,8 @@ pub struct CompileOptions {
     pub margin: Option<f64>,
     /// Whether activations become the nearest polynomials of degree two, whatever their error.
     pub quadratic: bool,
+    /// The engine. Without one, levels, and refreshes where levels do not suffice.
+    pub engine: Option<EngineKind>,
 }
 
 /// Why a network cannot be compiled, or a compiled one not be used.
@@ -178,6 +182,20 @@ pub struct DeepModel {
     pub(crate) forecast: Forecast,
 }
 
+/// What an enclave needs of a network.
+pub struct Inside {
+    /// The steps inside.
+    pub enclaved: Enclaved,
+    /// The parameters.
+    pub parameters: LatticeParameters,
+    /// Primes and scale of each ciphertext that a visit takes, and returns.
+    pub visits: Vec<[Vec<(usize, Scale)>; 2]>,
+    /// The keys that the process needs.
+    pub keys: Vec<Input>,
+    /// The foretold error of a logit.
+    pub error: f64,
+}
+
 /// The result for one picture, without encryption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
@@ -206,6 +224,9 @@ impl DeepModel {
         let seen = spread(pictures, NUMBERS / size.max(1));
         let all: Vec<usize> = (0..pictures.len()).collect();
         let [some, more] = COMPARED.map(|count| spread(&all, count));
+        if options.engine == Some(EngineKind::Enclave) {
+            return Self::enclaved(graph, options, margin, (pictures, &seen));
+        }
         let smooth = options.quadratic || is_polynomial(&graph);
         let headroom = options.headroom.unwrap_or(if smooth { NARROW } else { WIDE });
         let allowed = margin / 2.0;
@@ -215,7 +236,7 @@ impl DeepModel {
         };
         let mut refusal = None;
         for bits in BITS {
-            let own = LowerOptions { headroom, bits, quadratic: options.quadratic, strict: false };
+            let own = LowerOptions { headroom, bits, quadratic: options.quadratic, strict: false, enclaved: false };
             let mut approximation = 0.0;
             if !smooth {
                 approximation = off(&lower(&graph, Source::Pictures(&spread(&seen, TRIED)), own)?, &some);
@@ -224,7 +245,8 @@ impl DeepModel {
                 let lowered = lower(&graph, Source::Pictures(&seen), own)?;
                 approximation = off(&lowered, &more);
                 if smooth || approximation <= allowed / (1.5 * OTHERS) {
-                    return Self::with_parameters(graph, own, lowered, (margin, approximation), (pictures, &seen));
+                    let all = (pictures, &seen[..]);
+                    return Self::with_parameters(graph, own, lowered, (margin, approximation, options.engine), all);
                 }
             }
             let quadratic = options.quadratic;
@@ -238,16 +260,19 @@ impl DeepModel {
         graph: Graph,
         mut options: LowerOptions,
         mut lowered: Lowered,
-        (margin, approximation): (f64, f64),
+        (margin, approximation, engine): (f64, f64, Option<EngineKind>),
         (pictures, seen): (&[&[u8]], &[&[u8]]),
     ) -> Result<Self, ModelError> {
         let levels = lowered.steps.depth() + 1;
-        let all = Settings::all(levels, LEAST_SCALE);
+        let mut all = Settings::all(levels, LEAST_SCALE);
+        if engine == Some(EngineKind::Refresh) {
+            all.clear();
+        }
         let pictures = spread(pictures, FORECAST);
         let (mut best, mut fewest): (Option<(Forecast, Settings)>, Option<usize>) = (None, None);
         for of_degree in all.chunk_by(|a, b| a.sizes.degree == b.sizes.degree) {
             let arrangement = arrange(&lowered.steps, of_degree[0].slot_bits())?;
-            let circuit = Circuit::new(lowered.steps.clone(), arrangement, None);
+            let circuit = Circuit::new(lowered.steps.clone(), arrangement, Engine::Levels);
             let mut of_degree = of_degree.to_vec();
             of_degree.sort_by_key(Settings::work);
             for settings in of_degree {
@@ -277,7 +302,7 @@ impl DeepModel {
         let enough = |best: &Option<(Forecast, Settings)>| {
             best.as_ref().is_some_and(|(forecast, _)| forecast.error <= margin / 2.0)
         };
-        if !enough(&best) {
+        if !enough(&best) && engine != Some(EngineKind::Levels) {
             options.strict = true;
             lowered = lower(&graph, Source::Pictures(seen), options)?;
             for settings in Refreshing::ALL.into_iter().filter_map(Settings::refreshed) {
@@ -309,6 +334,63 @@ impl DeepModel {
         Err(ModelError::Precision { error, approximation, most: margin / 2.0, quadratic: options.quadratic })
     }
 
+    /// Compiles a graph whose maps alone are encrypted.
+    fn enclaved(
+        graph: Graph,
+        options: CompileOptions,
+        margin: f64,
+        (pictures, seen): (&[&[u8]], &[&[u8]]),
+    ) -> Result<Self, ModelError> {
+        let headroom = options.headroom.unwrap_or(WIDE);
+        let own = LowerOptions { headroom, bits: *BITS.end(), quadratic: false, strict: false, enclaved: true };
+        let lowered = lower(&graph, Source::Pictures(seen), own)?;
+        let pictures = spread(pictures, FORECAST);
+        let mut best: Option<(Forecast, Settings)> = None;
+        let all = Settings::enclaved(LEAST_SCALE);
+        'degrees: for of_degree in all.chunk_by(|a, b| a.sizes.degree == b.sizes.degree) {
+            let Ok(arrangement) = arrange(&lowered.steps, of_degree[0].slot_bits()) else { continue };
+            let circuit = Circuit::new(lowered.steps.clone(), arrangement, Engine::Enclave);
+            let mut of_degree = of_degree.to_vec();
+            of_degree.sort_by_key(Settings::work);
+            for settings in of_degree {
+                let noise = noise(&circuit, &settings, &pictures)?;
+                let forecast = Forecast { margin, error: DEVIATIONS * noise, approximation: 0.0, noise };
+                if best.as_ref().is_none_or(|(best, _)| forecast.error < best.error) {
+                    best = Some((forecast, settings));
+                }
+                if DEVIATIONS * noise <= margin * SMALL {
+                    break 'degrees;
+                }
+            }
+        }
+        let (forecast, settings) = best.ok_or(ModelError::Margin)?;
+        if forecast.error > margin / 2.0 {
+            let most = margin / 2.0;
+            return Err(ModelError::Precision { error: forecast.error, approximation: 0.0, most, quadratic: false });
+        }
+        Ok(Self { graph, options: own, facts: lowered.facts, settings, forecast })
+    }
+
+    /// The part of a network that an enclave computes, with the parameters, the places of the
+    /// ciphertexts of its visits ([`Network::visits`]), and the keys that the process needs; `None`
+    /// for a network of another engine.
+    ///
+    /// # Errors
+    /// As [`Self::circuit`].
+    pub fn inside(&self) -> Result<Option<Inside>, ModelError> {
+        if self.settings.engine != Engine::Enclave {
+            return Ok(None);
+        }
+        let lowered = lower(&self.graph, Source::Facts(&self.facts), self.options)?;
+        let arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
+        let circuit = Circuit::new(lowered.steps, arrangement, Engine::Enclave);
+        let parameters = self.settings.sizes.parameters()?;
+        let visits = encrypted::visits(&circuit)?;
+        let keys = encrypted::keys(&circuit, &parameters);
+        let enclaved = Enclaved::new(circuit.steps, &circuit.arrangement);
+        Ok(Some(Inside { enclaved, parameters, visits, keys, error: self.forecast.error }))
+    }
+
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -330,13 +412,13 @@ impl DeepModel {
     /// [`ModelError`] for facts of another network.
     pub fn circuit(&self) -> Result<Circuit, ModelError> {
         let lowered = lower(&self.graph, Source::Facts(&self.facts), self.options)?;
-        if self.settings.refreshing.is_some() {
+        if self.settings.engine.refreshing().is_some() {
             let levels = lowered.steps.depth() + 1;
             let circuit = refreshed(&lowered.steps, &self.settings)?;
             return circuit.ok_or(ModelError::Depth { levels, most: most_levels() });
         }
         let arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
-        Ok(Circuit::new(lowered.steps, arrangement, None))
+        Ok(Circuit::new(lowered.steps, arrangement, self.settings.engine))
     }
 
     /// The network, ready to run: weights are encoded.
@@ -372,7 +454,7 @@ fn refreshed(steps: &Steps, settings: &Settings) -> Result<Option<Circuit>, Mode
     let placed = settings.levels().and_then(|levels| place(steps, levels, settings.slot_bits()));
     let Some(steps) = placed else { return Ok(None) };
     let arrangement = arrange(&steps, settings.slot_bits())?;
-    Ok(Some(Circuit::new(steps, arrangement, settings.refreshing)))
+    Ok(Some(Circuit::new(steps, arrangement, settings.engine)))
 }
 
 /// Bytes of a client's keys, as they are sent: half of what they take in memory.

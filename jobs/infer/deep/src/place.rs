@@ -108,7 +108,7 @@ fn before(mut state: State, step: &Step, tensor: usize, levels: Levels, cipherte
         Step::Series { coefficients, .. } => SWITCH * series::products(coefficients) as f64,
         Step::Pool { .. } => 4.0 * SWITCH,
         Step::Square { .. } | Step::Product { .. } => SWITCH,
-        Step::Sum { .. } | Step::Refresh { .. } => 2.0,
+        Step::Sum { .. } | Step::Refresh { .. } | Step::Inside { .. } => 2.0,
     };
     let level = step.needs(level).into_iter().max().unwrap_or(1);
     state.price += work * (level * ciphertexts) as f64;
@@ -172,8 +172,8 @@ fn bounds(steps: &Steps) -> Vec<f64> {
             }
             Step::Pool { input, window } => of(*input) * (window[0] * window[1]) as f64,
             Step::Square { input } => of(*input).powi(2),
-            // normalised on its range, which the guard keeps
-            Step::Series { .. } => 1.0,
+            // normalised on its range, which the guard keeps, or the enclave
+            Step::Series { .. } | Step::Inside { .. } => 1.0,
             Step::Product { inputs: [a, b] } => of(*a) * of(*b),
             Step::Sum { plain, scaled, offset } => {
                 let scaled = scaled.iter().map(|(tensor, factor)| of(*tensor) * factor.abs());

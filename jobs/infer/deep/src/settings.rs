@@ -8,7 +8,10 @@ use tobari_lattice::refresh::RefreshSettings;
 const SCALES: [u32; 9] = [45, 43, 41, 39, 37, 35, 33, 31, 29];
 /// Bits of the first prime above the scale: room for logits and for the numbers that hide other
 /// slots.
-const ROOM: u32 = 10;
+pub(crate) const ROOM: u32 = 10;
+
+/// The largest degree for maps alone: two primes need no larger one.
+const MOST_ENCLAVED: usize = 1 << 14;
 
 /// The kinds of refreshes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,70 @@ impl Refreshing {
     }
 }
 
+/// The way past the end of the levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// None: there are levels enough for the whole network.
+    Levels,
+    /// Refreshes under encryption.
+    Refresh(Refreshing),
+    /// All but maps is computed by an enclave, on plain numbers, which then are encrypted anew.
+    Enclave,
+}
+
+impl Engine {
+    /// The refreshes between steps, if there are some.
+    pub fn refreshing(self) -> Option<Refreshing> {
+        match self {
+            Self::Refresh(kind) => Some(kind),
+            Self::Levels | Self::Enclave => None,
+        }
+    }
+
+    /// The kind, without its variants.
+    pub fn kind(self) -> EngineKind {
+        match self {
+            Self::Levels => EngineKind::Levels,
+            Self::Refresh(_) => EngineKind::Refresh,
+            Self::Enclave => EngineKind::Enclave,
+        }
+    }
+}
+
+/// A kind of [`Engine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// [`Engine::Levels`]
+    Levels,
+    /// [`Engine::Refresh`]
+    Refresh,
+    /// [`Engine::Enclave`]
+    Enclave,
+}
+
+impl EngineKind {
+    /// All, from the fewest assumptions to the most.
+    pub const ALL: [Self; 3] = [Self::Levels, Self::Refresh, Self::Enclave];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Levels => "levels",
+            Self::Refresh => "refresh",
+            Self::Enclave => "enclave",
+        }
+    }
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("expected levels, refresh or enclave, found {name}"))
+    }
+}
+
 /// Sizes of parameters, and the bits of the scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -76,8 +143,8 @@ pub struct Settings {
     pub sizes: Sizes,
     /// The scale of tensors is two to this.
     pub scale: u32,
-    /// The refreshes between steps, if there are some.
-    pub refreshing: Option<Refreshing>,
+    /// What goes on between steps.
+    pub engine: Engine,
 }
 
 impl Settings {
@@ -88,10 +155,18 @@ impl Settings {
             SCALES.into_iter().filter(move |scale| *scale >= least).filter_map(move |scale| {
                 let mut data = vec![(scale + ROOM).min(50)];
                 data.extend(std::iter::repeat_n(scale, primes - 1));
-                Some(Self { sizes: Sizes::fit(1 << log, data, None)?, scale, refreshing: None })
+                Some(Self { sizes: Sizes::fit(1 << log, data, None)?, scale, engine: Engine::Levels })
             })
         };
         (12..=16).flat_map(of_degree).collect()
+    }
+
+    /// The sizes for maps alone, of 128 bits of security: two primes, of which the products of a
+    /// map take one.
+    pub fn enclaved(least: u32) -> Vec<Self> {
+        let small = |settings: &Self| settings.sizes.degree <= MOST_ENCLAVED;
+        let all = Self::all(2, least).into_iter().filter(small);
+        all.map(|settings| Self { engine: Engine::Enclave, ..settings }).collect()
     }
 
     /// The parameters with refreshes of this kind, of 128 bits of security.
@@ -105,12 +180,12 @@ impl Settings {
             digits: set.digits,
             plaintext_modulus: set.plaintext_modulus,
         };
-        Some(Self { sizes, scale, refreshing: Some(refreshing) })
+        Some(Self { sizes, scale, engine: Engine::Refresh(refreshing) })
     }
 
     /// The levels between refreshes.
     pub fn levels(&self) -> Option<Levels> {
-        let settings = self.refreshing?.settings(self.sizes.degree);
+        let settings = self.engine.refreshing()?.settings(self.sizes.degree);
         Some(Levels { most: self.sizes.data.len().checked_sub(settings.depth())?, least: settings.least_level() })
     }
 

@@ -11,15 +11,16 @@
 //! | products with diagonals | a key switch times each weight, roundings of weights, giant steps |
 //! | rescaling | its rounding, the second part times the secret |
 //! | rotation, product | a key switch |
+//! | visit of an enclave | that of a fresh ciphertext |
 //! | refresh | as measured ([`Refreshing`](crate::settings::Refreshing)), and the sine |
 //!
 //! The deviations are those of [`Noise`].
 
 use crate::approximate::series;
+use crate::enclaved::{Enclaved, Numbers};
 use crate::layout::Diagonals;
 use crate::machine::{Circuit, Machine, Part, Place};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use tobari_infer::noise::Noise;
 use tobari_lattice::ckks::Scale;
 
@@ -34,7 +35,13 @@ pub struct Slots {
 pub struct Simulator<'a> {
     circuit: &'a Circuit,
     noise: Option<Errors<'a>>,
+    /// The part inside an enclave, and its numbers.
+    inside: Option<(Enclaved, Numbers)>,
 }
+
+/// A number beyond its range, which an enclave refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfRange;
 
 struct Errors<'a> {
     source: &'a mut Noise,
@@ -77,14 +84,30 @@ impl Errors<'_> {
 /// this source for tensors of this scale.
 pub fn simulate(circuit: &Circuit, picture: &[f64], noise: Option<(&mut Noise, &Scale)>) -> (Vec<f64>, f64) {
     let noise = noise.map(|(source, scale)| Errors { source, scale: scale.clone() });
-    let mut simulator = Simulator { circuit, noise };
+    let mut simulator = Simulator { circuit, noise, inside: None };
+    if circuit.steps.are_enclaved() {
+        let enclaved = Enclaved::new(circuit.steps.clone(), &circuit.arrangement);
+        let numbers = enclaved.begin(picture.to_vec());
+        simulator.inside = Some((enclaved, numbers));
+        let ran = circuit.run(&mut simulator, Vec::new(), |_| Ok(())).is_ok();
+        return match simulator.inside.filter(|_| ran) {
+            Some((enclaved, mut numbers)) => (enclaved.logits(&mut numbers).to_vec(), 0.0),
+            None => refused(circuit),
+        };
+    }
     let level = circuit.level(0);
     let filled = circuit.layout(0).fill(picture, circuit.steps.input);
     let picture = filled.into_iter().map(|numbers| simulator.encrypt(numbers, level)).collect();
-    let Ok(results) = circuit.run(&mut simulator, picture, |_| Ok(()));
+    let Ok(results) = circuit.run(&mut simulator, picture, |_| Ok(())) else { return refused(circuit) };
     let last = circuit.steps.steps.len();
     let slots: Vec<Vec<f64>> = results.into_iter().map(|slots| slots.numbers).collect();
     circuit.steps.logits(circuit.layout(last).read(&slots, circuit.steps.volume(last)))
+}
+
+/// No logits, and a guard that says so.
+fn refused(circuit: &Circuit) -> (Vec<f64>, f64) {
+    let classes = circuit.steps.steps.last().map_or(0, |(_, _, output)| output.len());
+    (vec![f64::NAN; classes], f64::INFINITY)
 }
 
 impl Simulator<'_> {
@@ -106,13 +129,13 @@ impl Simulator<'_> {
 
 impl Machine for Simulator<'_> {
     type Value = Slots;
-    type Error = Infallible;
+    type Error = OutOfRange;
 
-    fn lower(&mut self, a: &Slots, level: usize) -> Result<Slots, Infallible> {
+    fn lower(&mut self, a: &Slots, level: usize) -> Result<Slots, OutOfRange> {
         Ok(Slots { level, ..a.clone() })
     }
 
-    fn transform(&mut self, a: &Slots, place: Place) -> Result<Slots, Infallible> {
+    fn transform(&mut self, a: &Slots, place: Place) -> Result<Slots, OutOfRange> {
         let (n, level) = (a.numbers.len(), a.level);
         let mut sums = vec![0.0; n];
         let mut squares = vec![0.0; if self.noise.is_some() { n } else { 0 }];
@@ -142,21 +165,21 @@ impl Machine for Simulator<'_> {
         Ok(Slots { numbers: sums, level })
     }
 
-    fn times(&mut self, a: &Slots, factor: f64, _: usize) -> Result<Slots, Infallible> {
+    fn times(&mut self, a: &Slots, factor: f64, _: usize) -> Result<Slots, OutOfRange> {
         Ok(Slots { numbers: a.numbers.iter().map(|x| x * factor).collect(), level: a.level })
     }
 
-    fn add_number(&mut self, mut a: Slots, number: f64) -> Result<Slots, Infallible> {
+    fn add_number(&mut self, mut a: Slots, number: f64) -> Result<Slots, OutOfRange> {
         a.numbers.iter_mut().for_each(|x| *x += number);
         Ok(a)
     }
 
-    fn add(&mut self, mut a: Slots, b: &Slots) -> Result<Slots, Infallible> {
+    fn add(&mut self, mut a: Slots, b: &Slots) -> Result<Slots, OutOfRange> {
         a.numbers.iter_mut().zip(&b.numbers).for_each(|(a, b)| *a += b);
         Ok(a)
     }
 
-    fn rescale(&mut self, a: &Slots) -> Result<Slots, Infallible> {
+    fn rescale(&mut self, a: &Slots) -> Result<Slots, OutOfRange> {
         let mut numbers = a.numbers.clone();
         if let Some(noise) = &mut self.noise {
             let deviation = noise.rescale(a.level);
@@ -165,7 +188,7 @@ impl Machine for Simulator<'_> {
         Ok(Slots { numbers, level: a.level - 1 })
     }
 
-    fn rotate(&mut self, a: &Slots, steps: usize) -> Result<Slots, Infallible> {
+    fn rotate(&mut self, a: &Slots, steps: usize) -> Result<Slots, OutOfRange> {
         let mut numbers = a.numbers.clone();
         numbers.rotate_left(steps % a.numbers.len());
         if let Some(noise) = &mut self.noise {
@@ -175,13 +198,13 @@ impl Machine for Simulator<'_> {
         Ok(Slots { numbers, level: a.level })
     }
 
-    fn offset(&mut self, mut a: Slots, step: usize, to: usize) -> Result<Slots, Infallible> {
+    fn offset(&mut self, mut a: Slots, step: usize, to: usize) -> Result<Slots, OutOfRange> {
         let offsets = self.circuit.offsets(step);
         a.numbers.iter_mut().zip(&offsets[to]).for_each(|(a, b)| *a += b);
         Ok(a)
     }
 
-    fn multiply(&mut self, a: &Slots, b: &Slots) -> Result<Slots, Infallible> {
+    fn multiply(&mut self, a: &Slots, b: &Slots) -> Result<Slots, OutOfRange> {
         let mut numbers: Vec<f64> = a.numbers.iter().zip(&b.numbers).map(|(a, b)| a * b).collect();
         if let Some(noise) = &mut self.noise {
             let deviation = f64::hypot(noise.switch_of_product(a.level), noise.rescale(a.level));
@@ -190,9 +213,9 @@ impl Machine for Simulator<'_> {
         Ok(Slots { numbers, level: a.level - 1 })
     }
 
-    fn refresh(&mut self, a: &Slots) -> Result<Slots, Infallible> {
+    fn refresh(&mut self, a: &Slots) -> Result<Slots, OutOfRange> {
         let mut numbers = a.numbers.clone();
-        if let (Some(noise), Some(refreshing)) = (&mut self.noise, self.circuit.refreshing) {
+        if let (Some(noise), Some(refreshing)) = (&mut self.noise, self.circuit.engine.refreshing()) {
             numbers.iter_mut().for_each(|x| *x = refreshing.value(*x));
             let deviation = refreshing.deviation(2 * numbers.len());
             noise.add(&mut numbers, |_| deviation);
@@ -200,7 +223,15 @@ impl Machine for Simulator<'_> {
         Ok(Slots { numbers, level: usize::MAX })
     }
 
-    fn series(&mut self, a: &Slots, coefficients: &[f64]) -> Result<Slots, Infallible> {
+    fn visit(&mut self, number: usize, sent: Vec<Slots>) -> Result<Vec<Slots>, OutOfRange> {
+        let (enclaved, numbers) = self.inside.as_mut().ok_or(OutOfRange)?;
+        let sent: Vec<Vec<f64>> = sent.into_iter().map(|slots| slots.numbers).collect();
+        let mut returned = enclaved.visit(numbers, number, &sent).ok_or(OutOfRange)?;
+        let level = self.circuit.most_primes();
+        Ok(std::mem::take(&mut *returned).into_iter().map(|numbers| self.encrypt(numbers, level)).collect())
+    }
+
+    fn series(&mut self, a: &Slots, coefficients: &[f64]) -> Result<Slots, OutOfRange> {
         let depth = series::levels(series::degree(coefficients));
         let numbers = match &mut self.noise {
             None => a.numbers.iter().map(|x| series::value(coefficients, *x)).collect(),

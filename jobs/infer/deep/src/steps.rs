@@ -8,6 +8,7 @@
 //! product  y = x_1 x_2                one level
 //! refresh  y = x                      back to the level after a refresh
 //! sum      y = Σ x_k + Σ f_j x_j + b  no level for x_k, one for each x_j
+//! inside   y = f(Σ x_k + b, …)        in an enclave, on plain numbers (crate::enclaved)
 //! ```
 //!
 //! Tensor 0 is the picture, pixels over 256; tensor `k + 1` is the result of step `k`. **Stored
@@ -15,7 +16,10 @@
 //! of the network times a factor, and the factors are in the maps.
 
 use crate::approximate::series;
+use crate::forward;
+use crate::graph::Op;
 use crate::matrix::Matrix;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tobari_infer::Volume;
 
@@ -26,6 +30,17 @@ pub enum Factor {
     Scalar(f64),
     /// A matrix.
     Matrix(Arc<Matrix>),
+}
+
+/// An argument of a step inside an enclave, `Σ_k M_k x_k + b`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Argument {
+    /// The shape of the sum.
+    pub volume: Volume,
+    /// Tensors and their factors.
+    pub terms: Vec<(usize, Factor)>,
+    /// One offset for each number.
+    pub bias: Vec<f64>,
 }
 
 /// The computation of a step.
@@ -80,6 +95,15 @@ pub enum Step {
         /// The level that a refresh begins with.
         least: usize,
     },
+    /// A node of the graph, computed inside an enclave.
+    Inside {
+        /// The computation.
+        op: Op,
+        /// One for each input of the node.
+        arguments: Vec<Argument>,
+        /// The node's result is divided by this.
+        range: f64,
+    },
 }
 
 impl Step {
@@ -93,6 +117,7 @@ impl Step {
             Self::Product { .. } => "product",
             Self::Sum { .. } => "sum",
             Self::Refresh { .. } => "refresh",
+            Self::Inside { .. } => "inside",
         }
     }
 
@@ -106,6 +131,9 @@ impl Step {
             | Self::Refresh { input, .. } => vec![*input],
             Self::Product { inputs } => inputs.to_vec(),
             Self::Sum { plain, scaled, .. } => plain.iter().copied().chain(scaled.iter().map(|(x, _)| *x)).collect(),
+            Self::Inside { arguments, .. } => {
+                arguments.iter().flat_map(|argument| &argument.terms).map(|(tensor, _)| *tensor).collect()
+            }
         }
     }
 
@@ -113,7 +141,7 @@ impl Step {
     /// own ([`Self::needs`]).
     pub fn depths(&self) -> Vec<usize> {
         let depth = match self {
-            Self::Pool { .. } | Self::Refresh { .. } => 0,
+            Self::Pool { .. } | Self::Refresh { .. } | Self::Inside { .. } => 0,
             Self::Map { .. } | Self::Square { .. } | Self::Product { .. } => 1,
             Self::Series { coefficients, .. } => series::levels(series::degree(coefficients)),
             Self::Sum { plain, scaled, .. } => {
@@ -127,6 +155,7 @@ impl Step {
     pub fn needs(&self, level: usize) -> Vec<usize> {
         match self {
             Self::Refresh { least, .. } => vec![*least],
+            Self::Inside { .. } => vec![1; self.inputs().len()],
             _ => self.depths().into_iter().map(|depth| level + depth).collect(),
         }
     }
@@ -145,6 +174,10 @@ impl Step {
             Self::Sum { plain, scaled, .. } => {
                 plain.iter_mut().for_each(|tensor| *tensor = number(*tensor));
                 scaled.iter_mut().for_each(|(tensor, _)| *tensor = number(*tensor));
+            }
+            Self::Inside { arguments, .. } => {
+                let terms = arguments.iter_mut().flat_map(|argument| &mut argument.terms);
+                terms.for_each(|(tensor, _)| *tensor = number(*tensor));
             }
         }
         step
@@ -187,7 +220,23 @@ impl Step {
             }
             Self::Product { .. } => inputs[0].iter().zip(inputs[1]).map(|(a, b)| a * b).collect(),
             Self::Refresh { .. } => inputs[0].to_vec(),
+            Self::Inside { op, arguments, range } => {
+                let mut inputs = inputs.iter();
+                let arguments = arguments.iter().map(|argument| (argument.value(inputs.by_ref()), argument.volume));
+                let arguments: Vec<(Vec<f64>, Volume)> = arguments.collect();
+                let arguments: Vec<(&[f64], Volume)> = arguments.iter().map(|(x, volume)| (&x[..], *volume)).collect();
+                forward::node(op, &arguments, output).into_iter().map(|x| x / range).collect()
+            }
         }
+    }
+}
+
+impl Argument {
+    /// The sum, for the numbers of its terms' tensors in order.
+    pub fn value<'a>(&self, numbers: impl Iterator<Item = &'a &'a [f64]>) -> Vec<f64> {
+        let mut sum = self.bias.clone();
+        self.terms.iter().zip(numbers).for_each(|((_, factor), x)| factor.add_to(&mut sum, x));
+        sum
     }
 }
 
@@ -220,7 +269,65 @@ pub struct Steps {
     pub ranged: Vec<usize>,
 }
 
+/// What the process does between two visits of the enclave, and a visit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Maps of the process before the visit.
+    pub maps: Vec<usize>,
+    /// The tensors that it passes in: the maps' results.
+    pub sent: Vec<usize>,
+    /// Steps inside.
+    pub inside: Vec<usize>,
+    /// The tensors that come out, encrypted.
+    pub returned: Vec<usize>,
+}
+
 impl Steps {
+    /// Whether some steps run inside an enclave. Then all others are maps.
+    pub fn are_enclaved(&self) -> bool {
+        self.steps.iter().any(|(_, step, _)| matches!(step, Step::Inside { .. }))
+    }
+
+    /// The rounds of steps of which some run inside an enclave: as many maps as possible, then as
+    /// many steps inside as possible, and so on. The first round has no map, because the picture is
+    /// inside.
+    pub fn rounds(&self) -> Vec<Round> {
+        let is_map = |step: usize| matches!(self.steps[step].1, Step::Map { .. });
+        let taken: BTreeSet<usize> =
+            (0..self.steps.len()).filter(|step| is_map(*step)).flat_map(|step| self.steps[step].1.inputs()).collect();
+        let (mut left, mut rounds): (Vec<usize>, _) = ((0..self.steps.len()).collect(), Vec::new());
+        let (mut inside, mut outside) = (BTreeSet::from([0]), BTreeSet::new());
+        while !left.is_empty() {
+            let before = left.len();
+            let has =
+                |known: &BTreeSet<usize>, step: usize| self.steps[step].1.inputs().iter().all(|x| known.contains(x));
+            let mut round = Round::default();
+            round.maps.extend(left.iter().copied().filter(|step| is_map(*step) && has(&outside, *step)));
+            left.retain(|step| !round.maps.contains(step));
+            round.sent.extend(round.maps.iter().map(|step| step + 1));
+            inside.extend(round.sent.iter().copied());
+            // steps stand behind those that they take
+            for step in std::mem::take(&mut left) {
+                if !is_map(step) && has(&inside, step) {
+                    inside.insert(step + 1);
+                    round.inside.push(step);
+                } else {
+                    left.push(step);
+                }
+            }
+            let first = rounds.is_empty().then_some(0);
+            let found = first.into_iter().chain(round.inside.iter().map(|step| step + 1));
+            round.returned.extend(found.filter(|tensor| taken.contains(tensor)));
+            outside.extend(round.returned.iter().copied());
+            rounds.push(round);
+            // a first round may have no step; a later one without any would go on for ever
+            if rounds.len() > 1 && left.len() == before {
+                break;
+            }
+        }
+        rounds
+    }
+
     /// The shape of a tensor.
     ///
     /// # Panics

@@ -1,11 +1,12 @@
-//! Networks of any depth in the clear, inside an enclave.
+//! Networks of any depth in an enclave: all of it in the clear, or all but maps.
 //!
 //! An enclave that computes on plain numbers needs no levels, so it runs every network of
 //! `tobari_infer_deep`, with its own activations in place of their approximations. The enclave is a
 //! process of this executable, which reads the network from its setup ([`read`]).
 
-use tobari_infer::guarded::PlainNetwork;
+use tobari_infer::guarded::{Combination, Foreign, PlainNetwork};
 use tobari_infer_deep::DeepModel;
+use tobari_infer_deep::mixed::InsideNetwork;
 use zeroize::Zeroizing;
 
 /// A network of any depth, and its digest.
@@ -20,9 +21,15 @@ pub(crate) fn of(model: DeepModel) -> Box<dyn PlainNetwork> {
     Box::new(Clear { model, digest })
 }
 
-/// The network of a file; `None` for other bytes.
-pub(crate) fn read(bytes: &[u8]) -> Option<Box<dyn PlainNetwork>> {
-    DeepModel::decode(bytes).ok().map(of)
+/// The network of a file for this combination; `None` for other bytes, and for a network that does
+/// not run in it.
+pub(crate) fn read(combination: Combination, bytes: &[u8]) -> Option<Foreign> {
+    let model = DeepModel::decode(bytes).ok()?;
+    match combination {
+        Combination::EnclavePlain => Some(Foreign::Plain(of(model))),
+        Combination::MixedPlainReset => Some(Foreign::Mixed(Box::new(InsideNetwork::new(&model).ok()??))),
+        _ => None,
+    }
 }
 
 impl PlainNetwork for Clear {

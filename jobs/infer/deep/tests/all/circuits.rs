@@ -4,16 +4,17 @@ use super::world::{branches, lenet, pictures, residual};
 use tobari_infer_deep::arrange::arrange;
 use tobari_infer_deep::lower::{LowerOptions, Source, lower, numbers};
 use tobari_infer_deep::machine::Circuit;
+use tobari_infer_deep::settings::Engine;
 use tobari_infer_deep::simulate::simulate;
 use tobari_infer_deep::{Activation, Graph};
 
 pub(crate) fn circuit(graph: &Graph, slot_bits: usize, bits: u32) -> (Circuit, Vec<Vec<u8>>) {
     let all = pictures(graph.input(), 6, 7);
     let refs: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
-    let options = LowerOptions { headroom: 1.25, bits, quadratic: false, strict: false };
+    let options = LowerOptions { headroom: 1.25, bits, quadratic: false, strict: false, enclaved: false };
     let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
     let arrangement = arrange(&steps, slot_bits).unwrap();
-    (Circuit::new(steps, arrangement, None), all)
+    (Circuit::new(steps, arrangement, Engine::Levels), all)
 }
 
 fn check(graph: &Graph, slot_bits: usize) {

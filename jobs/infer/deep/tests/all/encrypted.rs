@@ -15,7 +15,7 @@ use tobari_infer_deep::lower::{LowerOptions, Source, lower, numbers};
 use tobari_infer_deep::machine::Circuit;
 use tobari_infer_deep::model::{CompileOptions, DeepModel};
 use tobari_infer_deep::place::place;
-use tobari_infer_deep::settings::{Refreshing, Settings};
+use tobari_infer_deep::settings::{Engine, Refreshing, Settings};
 use tobari_infer_deep::simulate::simulate;
 use tobari_infer_deep::{Activation, Graph};
 use tobari_lattice::ckks::{Scale, SeededCiphertext};
@@ -159,7 +159,7 @@ fn relus() -> Graph {
 /// The circuit with refreshes in ciphertexts of 2^10 slots.
 fn refreshed(graph: &Graph, pictures: &[Vec<u8>], kind: Refreshing) -> (Circuit, Settings) {
     let refs: Vec<&[u8]> = pictures.iter().map(Vec::as_slice).collect();
-    let options = LowerOptions { headroom: 1.25, bits: 6, quadratic: false, strict: true };
+    let options = LowerOptions { headroom: 1.25, bits: 6, quadratic: false, strict: true, enclaved: false };
     let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
     let settings = Settings::refreshed(kind).unwrap();
     let levels = settings.levels().unwrap();
@@ -170,7 +170,7 @@ fn refreshed(graph: &Graph, pictures: &[Vec<u8>], kind: Refreshing) -> (Circuit,
     assert!(refreshes >= least && refreshes >= 1, "{refreshes}, at least {least}");
     let arrangement = arrange(&placed, 10).unwrap();
     assert!(arrangement.levels.iter().all(|level| *level <= levels.most));
-    (Circuit::new(placed, arrangement, Some(kind)), settings)
+    (Circuit::new(placed, arrangement, Engine::Refresh(kind)), settings)
 }
 
 /// A refresh gives a wrong number for a large one, and a series a huge number. Pictures of all

@@ -4,6 +4,7 @@
 
 mod circuits;
 mod depths;
+mod enclaved;
 mod encrypted;
 mod models;
 mod world;

@@ -11,6 +11,7 @@ use tobari_infer::client::Output;
 use tobari_infer::guarded::Combination;
 use tobari_infer::layout;
 use tobari_infer::ready::SET;
+use tobari_infer_deep::settings::EngineKind;
 use tobari_infer_files::images::Fit;
 
 /// The commands of `tobari infer`.
@@ -370,6 +371,12 @@ pub struct CompileArguments {
     /// usually loses precision.
     #[arg(long, value_name = "HOW")]
     pub(crate) approximate: Option<Approximate>,
+    /// Run the network this way: levels under encryption alone; refreshes of ciphertexts, seconds
+    /// each; or maps under encryption with all else in an enclave, exactly, at any depth (`tobari
+    /// serve --infer-enclave mixed-plain-reset`). [default: levels, and refreshes where levels do
+    /// not suffice]
+    #[arg(long, value_parser = engine, value_name = "HOW", conflicts_with = "approximate")]
+    pub(crate) engine: Option<EngineKind>,
     /// Keep labels right down to this difference of the two largest logits. The command rejects a
     /// model if encryption may change logits by more than half of the margin. [default: the margin
     /// that 19 of 20 calibration images have]
@@ -384,6 +391,11 @@ pub struct CompileArguments {
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A name of an engine.
+fn engine(name: &str) -> Result<EngineKind, String> {
+    name.parse()
 }
 
 /// `tobari infer simulate`

@@ -15,6 +15,7 @@ use tobari_infer::holder::short;
 use tobari_infer::{Calibration, Network};
 use tobari_infer_deep::DeepModel;
 use tobari_infer_deep::model::{CompileOptions, ModelError};
+use tobari_infer_deep::settings::{Engine, EngineKind};
 use tobari_infer_deep::steps::Step;
 use tobari_infer_files::images::{Pictures, Wanted, read_pictures};
 use tobari_infer_files::onnx::{Pixels, read_graph, read_onnx};
@@ -37,10 +38,15 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
     };
     let pictures: Vec<&[u8]> = pictures.iter().flat_map(Pictures::pixels).collect();
     // a layout or a set is for models of maps with squares alone
-    let chain = match arguments.approximate {
-        Some(_) => None,
-        None if arguments.local.is_chosen() => Some(read_onnx(&arguments.input, &pixels)?),
-        None => read_onnx(&arguments.input, &pixels).ok(),
+    let any_depth =
+        arguments.approximate.is_some() || matches!(arguments.engine, Some(EngineKind::Refresh | EngineKind::Enclave));
+    if any_depth {
+        arguments.local.refuse()?;
+    }
+    let chain = match any_depth {
+        true => None,
+        false if arguments.local.is_chosen() => Some(read_onnx(&arguments.input, &pixels)?),
+        false => read_onnx(&arguments.input, &pixels).ok(),
     };
     let mut refused = None;
     if let Some(network) = chain {
@@ -54,6 +60,7 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         headroom: arguments.headroom,
         margin: arguments.margin,
         quadratic: arguments.approximate.is_some(),
+        engine: arguments.engine,
     };
     let start = Instant::now();
     let model = match (DeepModel::compile(imported.graph, &pictures, options), refused) {
@@ -62,7 +69,9 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         (model, _) => model?,
     };
     let (seconds, network) = (start.elapsed().as_secs_f64(), model.network()?);
-    network.card().check()?;
+    if model.settings().engine != Engine::Enclave {
+        network.card().check()?;
+    }
     let bytes = model.encode();
     files::write_atomically(&arguments.output, &bytes)?;
     told(arguments, &model, &network, (bytes.len(), pictures.len(), seconds))
@@ -80,6 +89,7 @@ fn told(
     let bits = network.parameters().security().map_or(0, tobari_lattice::params::Security::bits);
     let keys = network.keyring_memory();
     let refreshes = circuit.steps.steps.iter().filter(|(_, step, _)| matches!(step, Step::Refresh { .. })).count();
+    let visits = if settings.engine == Engine::Enclave { network.visits().len() } else { 0 };
     if arguments.json {
         let step = |(number, (name, step, volume)): (usize, &(String, Step, tobari_infer::Volume))| -> Value {
             json!({
@@ -94,7 +104,7 @@ fn told(
             "images": pictures, "margin": forecast.margin, "logit_error": forecast.error,
             "approximation_error": forecast.approximation, "noise_deviation": forecast.noise,
             "set": settings.sizes.to_string(), "security_bits": bits, "levels": levels, "refreshes": refreshes,
-            "keys": card.keys.len(),
+            "engine": settings.engine.kind().name(), "visits": visits, "keys": card.keys.len(),
             "key_memory": keys, "question_bytes": tobari_infer::messages::question_bytes(&card), "seconds": seconds,
             "steps": steps,
         }));
@@ -105,6 +115,16 @@ fn told(
          {:.4} on these images",
         forecast.margin, forecast.error, forecast.approximation
     ));
+    if visits > 0 {
+        let from_keys = format!("{} keys of {} MB for each session", card.keys.len(), keys / 1_000_000);
+        output::result(format!(
+            "maps in parameters {} ({bits} bits of security), and {visits} visits of an enclave a picture; {from_keys}",
+            settings.sizes,
+        ));
+        output::result("serve it with `tobari serve --infer-enclave mixed-plain-reset`, or with enclave-plain");
+        output::result(format!("{} steps; `--json` lists them", circuit.steps.steps.len()));
+        return Ok(());
+    }
     output::result(format!(
         "{levels} levels in parameters {} ({bits} bits of security); {} keys of {} MB for each client",
         settings.sizes,

@@ -11,10 +11,15 @@ use tobari_infer::holder::{Holder, Sealed, short};
 use tobari_infer::precision::StageReport;
 use tobari_infer::ready::ready;
 use tobari_infer::server::Service;
+use tobari_infer_deep::settings::Engine as Way;
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 
 /// The most bytes of encoded weights: a model runs once.
 const WEIGHTS: u64 = 1 << 30;
+
+/// Why a network does not run here.
+const ENCLAVE: &str = "an enclave computes a part of this network, and makes the keys: serve it with `tobari serve \
+                       --infer-enclave mixed-plain-reset`, and ask with `tobari infer ask`";
 
 /// Reads a model; without a name, the built-in one.
 pub(super) fn read(name: Option<&str>) -> Result<AnyModel, Failure> {
@@ -37,6 +42,9 @@ pub(super) fn compiled(model: &Model, arguments: &LocalArguments) -> Result<(Com
 fn engine(model: &AnyModel, arguments: &LocalArguments) -> Result<Engine, Failure> {
     Ok(match model {
         AnyModel::Flat(model) => Engine::Flat(Box::new(Service::new(compiled(model, arguments)?.0, WEIGHTS)?)),
+        AnyModel::Deep(model) if model.settings().engine == Way::Enclave => {
+            return Err(Failure::Call(ENCLAVE.to_owned()));
+        }
         AnyModel::Deep(model) => {
             arguments.refuse()?;
             Engine::Deep(Box::new(model.network()?))

@@ -38,7 +38,7 @@ pub(super) async fn model(
     let shared = infer.shared;
     shared.enter(&headers, &Origin::Unknown)?;
     let (_, served) = shared.model(&digest)?;
-    Ok(octets(served.card.clone()))
+    Ok(octets(served.direct()?.card.clone()))
 }
 
 /// Returns whether the server has these keys.
@@ -49,7 +49,8 @@ pub(super) async fn known(
 ) -> Result<StatusCode, Reply> {
     let shared = infer.shared;
     shared.enter(&headers, &Origin::Unknown)?;
-    let (model, _) = shared.model(&digest)?;
+    let (model, served) = shared.model(&digest)?;
+    served.direct()?;
     let hash = unhex(&hash).ok_or_else(no_keys)?;
     shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
 }
@@ -65,13 +66,14 @@ pub(super) async fn register(
     let shared = infer.shared;
     let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
         let (model, served) = shared.model(&digest)?;
+        let limit = served.direct()?.keys.0;
         shared.store.iter().try_for_each(|store| store.disk().ready())?;
         shared.has_room(None, &shared.keeper.tag(&origin), &served)?;
-        Ok((origin, model, served))
+        Ok((origin, model, served, limit))
     });
-    let ((origin, model, served), body) = or_drain(found, body).await?;
+    let ((origin, model, served, limit), body) = or_drain(found, body).await?;
     let mut claim = shared.memory.claim(&origin);
-    let bytes = read(body, served.keys.0, shared.options.patience, &mut claim).await?;
+    let bytes = read(body, limit, shared.options.patience, &mut claim).await?;
     let turn = Arc::new(shared.uploads.take(&origin).await?);
     let work = Arc::clone(&shared);
     let taken = shared.cpu.run_in(&turn, move || {
@@ -93,13 +95,14 @@ pub(super) async fn answer(
     let shared = infer.shared;
     let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
         let (model, served) = shared.model(&digest)?;
+        let limit = served.direct()?.question;
         let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
         let place = hash.map(|hash| (model, hash)).ok_or_else(no_keys)?;
-        Ok((origin, served, shared.used(&place)?, place))
+        Ok((origin, served, limit, shared.used(&place)?, place))
     });
-    let ((origin, served, ring, keys), body) = or_drain(found, body).await?;
+    let ((origin, served, limit, ring, keys), body) = or_drain(found, body).await?;
     let mut claim = shared.memory.claim(&origin);
-    let bytes = read(body, served.question, shared.options.patience, &mut claim).await?;
+    let bytes = read(body, limit, shared.options.patience, &mut claim).await?;
     let turn = Arc::new(shared.turns.take(&origin).await?);
     shared.note_use(keys);
     let answered = shared.cpu.run_in(&turn, move || run(&served, &ring, &bytes));
@@ -116,7 +119,8 @@ fn timing(seconds: &Seconds) -> String {
 
 /// The answer, and the seconds of each stage.
 fn run(served: &Served, ring: &Ring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
-    served.engine.answer(&served.known, ring, bytes, |_, _| true).map_err(|error| refused(&error))
+    let direct = served.direct()?;
+    direct.engine.answer(&direct.known, ring, bytes, |_, _| true).map_err(|error| refused(&error))
 }
 
 fn no_keys() -> Reply {
@@ -157,7 +161,7 @@ impl Shared {
 
     /// Checks that there is room for keys of this client.
     fn has_room(&self, place: Option<&(Name, Name)>, tag: &Tag, served: &Served) -> Result<(), Reply> {
-        let checked = self.keys().places.check(place, tag, served.keys.1, SystemTime::now());
+        let checked = self.keys().places.check(place, tag, served.direct()?.keys.1, SystemTime::now());
         checked.map_err(|full| no_room(&full))
     }
 
@@ -182,7 +186,7 @@ impl Shared {
             store.write(place, &tag, bytes).map_err(|error| store.disk().failed(&error))?;
         }
         let mut keys = self.keys();
-        let taken = keys.places.take(place, tag, served.keys.1, SystemTime::now());
+        let taken = keys.places.take(place, tag, served.direct()?.keys.1, SystemTime::now());
         if taken.is_ok() {
             keys.rings.insert(*place, ring);
         } else if let Some(store) = &self.store {
@@ -218,8 +222,9 @@ impl Shared {
     }
 
     pub(super) fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Ring, Reply> {
-        let keys = messages::decode_keys(bytes, &served.known);
+        let direct = served.direct()?;
+        let keys = messages::decode_keys(bytes, &direct.known);
         let keys = keys.map_err(|error| malformed(error.to_string()))?;
-        served.engine.keyring(keys).map_err(|error| refused(&error))
+        direct.engine.keyring(keys).map_err(|error| refused(&error))
     }
 }

@@ -2,20 +2,29 @@
 
 use super::{InferError, InferOptions, Name, Share, enclave::EnclaveHost};
 use crate::network::{AnyModel, Engine};
-use axum::body::Bytes;
+use axum::{body::Bytes, http::StatusCode};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, sync::Arc, time::Instant};
 use tobari_infer::compile::Card;
 use tobari_infer::ready::ready;
 use tobari_infer::server::Service;
 use tobari_infer::{Model, Volume, messages};
+use tobari_infer_deep::settings::Engine as Way;
 use tobari_lattice::params::NamedSet;
+use tobari_node::reply::Reply;
 use tobari_octets::hex;
 
 /// The name of the built-in model.
 const DIGITS: &str = "digits";
 /// The most bytes of a name.
 const MAX_NAME_BYTES: usize = 64;
+
+/// Why a model with refreshes is not served.
+const REFRESHES: &str = "a server takes no model with refreshes, because a client's keys are gigabytes and a run takes \
+                         minutes: run it on one machine (tobari infer run), compile it with --engine enclave, or serve \
+                         it with --infer-enclave enclave-plain";
+/// Why a model for an enclave is not served without one.
+const NO_ENCLAVE: &str = "an enclave computes a part of this network: serve it with --infer-enclave mixed-plain-reset";
 
 /// A model to serve: `digits` for the built-in one, a `.tim` file, or a name and `=` before either.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +72,27 @@ impl ModelSource {
 
 /// A served model.
 pub(super) struct Served {
+    /// For clients with keys; without it, an enclave alone answers.
+    direct: Option<Direct>,
+    /// The facts for people and for the list.
+    pub(super) line: Value,
+    /// The enclave for clients without keys.
+    pub(super) enclave: Option<Arc<EnclaveHost>>,
+}
+
+impl Served {
+    /// What clients with keys use.
+    ///
+    /// # Errors
+    /// A reply for a model that an enclave alone answers.
+    pub(super) fn direct(&self) -> Result<&Direct, Reply> {
+        let text = "an enclave alone answers questions about this model, and clients have no keys: tobari infer ask";
+        self.direct.as_ref().ok_or_else(|| Reply::new(StatusCode::CONFLICT, "enclave", text))
+    }
+}
+
+/// A model for clients with keys.
+pub(super) struct Direct {
     pub(super) engine: Engine,
     /// The public facts of the model.
     pub(super) known: Card,
@@ -72,10 +102,6 @@ pub(super) struct Served {
     pub(super) question: usize,
     /// The public facts of the model, as bytes.
     pub(super) card: Bytes,
-    /// The facts for people and for the list.
-    pub(super) line: Value,
-    /// The enclave for clients without keys.
-    pub(super) enclave: Option<Arc<EnclaveHost>>,
 }
 
 /// Opens all models, by their digests.
@@ -100,9 +126,9 @@ fn serve(
     (options, share): (&InferOptions, Share),
 ) -> Result<Served, String> {
     let start = Instant::now();
-    if let (AnyModel::Deep(_), Some(enclave)) = (model, &options.enclave) {
+    if let (AnyModel::Deep(model), Some(enclave)) = (model, &options.enclave) {
         // before the weights are encoded, which may take minutes
-        EnclaveHost::takes_deep(enclave.combination)?;
+        EnclaveHost::takes_deep(enclave.combination, model)?;
     }
     let text = |error: &dyn std::error::Error| error.to_string();
     let mut line = json!({
@@ -116,33 +142,26 @@ fn serve(
             line["logit_error"] = compiled.error().into();
             let layout = compiled.layout().name().to_owned();
             let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
-            (Engine::Flat(Box::new(service)), layout, set.name.to_owned())
-        }
-        AnyModel::Deep(model) if model.settings().refreshing.is_some() => {
-            return Err(
-                "a server takes no model with refreshes, because a client's keys are gigabytes and a run takes \
-                        minutes: run it on one machine (tobari infer run)"
-                    .to_owned(),
-            );
+            (Some(Engine::Flat(Box::new(service))), layout, set.name.to_owned())
         }
         AnyModel::Deep(model) => {
-            let network = model.network().map_err(|error| text(&error))?;
-            line["stages"] = network.circuit().steps.steps.iter().map(|(name, ..)| name.as_str()).collect();
             line["logit_error"] = model.forecast().error.into();
-            (Engine::Deep(Box::new(network)), "searched".to_owned(), model.settings().sizes.to_string())
+            let engine = match (model.settings().engine, &options.enclave) {
+                (Way::Levels, _) => {
+                    let network = model.network().map_err(|error| text(&error))?;
+                    line["stages"] = network.circuit().steps.steps.iter().map(|(name, ..)| name.as_str()).collect();
+                    Some(Engine::Deep(Box::new(network)))
+                }
+                (Way::Enclave | Way::Refresh(_), Some(_)) => None,
+                (Way::Enclave, None) => return Err(NO_ENCLAVE.to_owned()),
+                (Way::Refresh(_), None) => return Err(REFRESHES.to_owned()),
+            };
+            (engine, "searched".to_owned(), model.settings().sizes.to_string())
         }
     };
-    let memory = engine.keyring_memory().map_err(|error| text(&error))?;
-    let known = engine.card();
-    let (card, question) = (known.encode(), messages::question_bytes(&known));
-    let keys = messages::keys_bytes(&known);
-    known.check().map_err(|error| text(&error))?;
     line["layout"] = layout.as_str().into();
     line["set"] = set_name.as_str().into();
-    line["key_bytes"] = keys.into();
-    line["key_memory"] = memory.into();
-    line["question_bytes"] = question.into();
-    line["answer_bytes"] = messages::answer_bytes(&known).into();
+    let direct = engine.map(|engine| direct(engine, &mut line)).transpose()?;
     tracing::info!(
         model = &hex(&model.digest())[..8],
         layout,
@@ -161,7 +180,21 @@ fn serve(
             "tells": told.tells, "sessions": told.sessions, "images": told.images,
         });
     }
-    Ok(Served { engine, known, keys: (keys, memory), question, card: card.into(), line, enclave })
+    Ok(Served { direct, line, enclave })
+}
+
+/// A model for clients with keys, whose facts come into the line.
+fn direct(engine: Engine, line: &mut Value) -> Result<Direct, String> {
+    let memory = engine.keyring_memory().map_err(|error| error.to_string())?;
+    let known = engine.card();
+    let (card, question) = (known.encode(), messages::question_bytes(&known));
+    let keys = messages::keys_bytes(&known);
+    known.check().map_err(|error| error.to_string())?;
+    line["key_bytes"] = keys.into();
+    line["key_memory"] = memory.into();
+    line["question_bytes"] = question.into();
+    line["answer_bytes"] = messages::answer_bytes(&known).into();
+    Ok(Direct { engine, known, keys: (keys, memory), question, card: card.into() })
 }
 
 fn shape(volume: Volume) -> [usize; 3] {

@@ -106,14 +106,15 @@ impl Store {
         let (mut bytes, mut given) = (0u64, 0);
         for (used, place) in kept {
             let Some(served) = shared.models.get(&place.0) else { continue };
-            bytes = bytes.saturating_add(served.keys.1);
+            let Ok(direct) = served.direct() else { continue };
+            bytes = bytes.saturating_add(direct.keys.1);
             if bytes > shared.options.key_bytes {
-                (bytes, given) = (bytes - served.keys.1, given + 1);
+                (bytes, given) = (bytes - direct.keys.1, given + 1);
                 self.remove(&place);
                 continue;
             }
             let path = self.path(&place);
-            let whole = read_bounded(&path, served.keys.0 as u64).map_err(|error| InferError::file(&path, error))?;
+            let whole = read_bounded(&path, direct.keys.0 as u64).map_err(|error| InferError::file(&path, error))?;
             if sha256(&whole) != place.1 {
                 let text = "damaged keys: expected their SHA-256 in the name, found another";
                 return Err(InferError::file(&path, text));
@@ -121,7 +122,7 @@ impl Store {
             let ring = shared.make_ready(served, &whole).map_err(|reply| InferError::file(&path, reply.text))?;
             let mut keys = shared.keys();
             keys.rings.insert(place, ring);
-            keys.places.restore(place, Keeper::read(&path.with_extension(ORIGIN)), served.keys.1, used);
+            keys.places.restore(place, Keeper::read(&path.with_extension(ORIGIN)), direct.keys.1, used);
         }
         if given > 0 {
             tracing::warn!(

@@ -1,14 +1,18 @@
 //! The process's part: it drives a session and runs its stages.
 
-use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, RouteError, Setup, parts};
+use super::route::{
+    ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, RouteError, Setup, parts, parts_of_network,
+};
 use super::wire;
 use crate::program::Input;
 use crate::server::{self, Constants, Keyring, ServeError, Service};
 use rand_core::CryptoRng;
+use std::cell::RefCell;
 use std::sync::Arc;
 use tobari_enclave::{Enclave, EnclaveError, Measurement, Protections, Request, SessionId};
 use tobari_engine::EngineError;
-use tobari_lattice::ckks::{Ciphertext, Evaluator, OperationError, Plaintext};
+use tobari_lattice::ckks::{Ciphertext, EvaluationKeys, Evaluator, OperationError, Plaintext};
+use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::Seed;
 use tobari_lattice::wire::{self as objects, LatticeWireError};
 
@@ -34,6 +38,9 @@ pub enum HostError {
     /// Bytes from the enclave that are not an object of the lattice schemes.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
+    /// An error of a network of another kind.
+    #[error(transparent)]
+    Network(Box<dyn std::error::Error + Send + Sync>),
     /// A message from the enclave that does not match the script.
     #[error("expected {expected} of the enclave, found other bytes")]
     Message {
@@ -96,10 +103,47 @@ impl<E: Enclave> Enclave for Counted<E> {
 /// name with `mask` and `reset` after it, `result`. Without stages in the process, `inside` alone.
 pub type Timings = Vec<(String, f64)>;
 
+/// The process's part of a network of another kind: its maps.
+pub trait ProcessNetwork: Send + Sync {
+    /// The parameters of the encryption.
+    fn parameters(&self) -> &LatticeParameters;
+
+    /// The keys that a run needs, in the order of those of
+    /// [`MixedNetwork`](super::MixedNetwork::keys).
+    fn keys(&self) -> Vec<Input>;
+
+    /// The number of visits of the enclave for a picture.
+    fn visits(&self) -> usize;
+
+    /// The memory of a session's keys, in bytes.
+    fn keyring_memory(&self) -> u64;
+
+    /// Runs for a session with these keys.
+    ///
+    /// # Errors
+    /// [`HostError`] for other keys than [`Self::keys`].
+    fn session(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Arc<dyn ProcessSession>, HostError>;
+}
+
+/// A session of a [`ProcessNetwork`].
+pub trait ProcessSession: Send + Sync {
+    /// Computes all maps of a picture. `visit` gets the number of a visit and the ciphertexts for
+    /// it, and returns those of the enclave. `note` hears the name of each map after it.
+    ///
+    /// # Errors
+    /// Those of `visit`, or of the maps.
+    fn run(&self, visit: &mut VisitEnclave<'_>, note: &mut dyn FnMut(&str)) -> Result<(), HostError>;
+}
+
+/// A visit of the enclave.
+pub type VisitEnclave<'a> = dyn FnMut(usize, Vec<Ciphertext>) -> Result<Vec<Ciphertext>, HostError> + 'a;
+
 /// The process of a route. With encrypted weights it needs only the facts in [`Setup::shape`].
 pub struct Host {
     combination: Combination,
     work: Option<Work>,
+    /// A network of another kind, and the messages of its keys.
+    network: Option<(Box<dyn ProcessNetwork>, Vec<Part>)>,
 }
 
 struct Work {
@@ -124,13 +168,19 @@ impl Host {
                 Some(Work { service, evaluator, parts })
             }
         };
-        Ok(Self { combination, work })
+        Ok(Self { combination, work, network: None })
     }
 
     /// The process of an enclave that runs all stages on plain numbers. It passes messages on, and
     /// needs to know nothing of the network.
     pub fn passing_on() -> Self {
-        Self { combination: Combination::EnclavePlain, work: None }
+        Self { combination: Combination::EnclavePlain, work: None, network: None }
+    }
+
+    /// The process of a network of another kind whose maps it computes.
+    pub fn mixed(network: Box<dyn ProcessNetwork>) -> Self {
+        let parts = parts_of_network(network.parameters(), &network.keys());
+        Self { combination: Combination::MixedPlainReset, work: None, network: Some((network, parts)) }
     }
 
     /// The service of the process's stages, if it has any.
@@ -144,6 +194,9 @@ impl Host {
     /// # Errors
     /// [`HostError::Serve`] or [`HostError::Engine`].
     pub fn session_memory(&self) -> Result<u64, HostError> {
+        if let Some((network, _)) = &self.network {
+            return Ok(network.keyring_memory());
+        }
         let Some(Work { service, .. }) = &self.work else { return Ok(0) };
         let (compiled, mut bytes) = (service.compiled(), service.keyring_memory()?);
         if compiled.options().encrypted {
@@ -157,7 +210,7 @@ impl Host {
     /// Continues a session parked by [`HostSession::keep`].
     pub fn resume(&self, kept: ParkedSession) -> HostSession<'_> {
         let session = self.work.as_ref().zip(kept.ring).map(|(work, ring)| work.service.resume(&ring));
-        HostSession { host: self, id: kept.id, session, fresh: kept.fresh }
+        HostSession { host: self, id: kept.id, session, network: kept.network, fresh: kept.fresh }
     }
 
     /// Begins a session that a client has opened: takes its keys from the enclave.
@@ -165,7 +218,20 @@ impl Host {
     /// # Errors
     /// [`HostError`]; the session in the enclave has then ended, or is useless.
     pub fn begin<'a>(&'a self, enclave: &mut dyn Enclave, id: SessionId) -> Result<HostSession<'a>, HostError> {
-        let mut session = HostSession { host: self, id, session: None, fresh: true };
+        let mut session = HostSession { host: self, id, session: None, network: None, fresh: true };
+        if let Some((network, parts)) = &self.network {
+            let (mut keys, mut reply) = (Vec::new(), Vec::new());
+            for (number, part) in parts.iter().enumerate() {
+                enclave.host(id, PARTS + number as u8, &[], &mut reply)?;
+                let objects = wire::split(&reply, part.inputs.len()).ok_or(HostError::Message { expected: "keys" })?;
+                for (input, bytes) in part.inputs.iter().zip(objects) {
+                    let bytes = objects::without_identity(bytes)?;
+                    keys.push((*input, objects::decode_ckks_evaluation_keys(bytes, network.parameters())?));
+                }
+            }
+            session.network = Some(network.session(keys)?);
+            return Ok(session);
+        }
         let Some(work) = &self.work else { return Ok(session) };
         let (mut keys, mut weights, mut reply) = (Vec::new(), Constants::new(), Vec::new());
         for (number, part) in work.parts.iter().enumerate() {
@@ -197,6 +263,7 @@ impl Host {
 pub struct ParkedSession {
     id: SessionId,
     ring: Option<Keyring>,
+    network: Option<Arc<dyn ProcessSession>>,
     fresh: bool,
 }
 
@@ -205,6 +272,7 @@ pub struct HostSession<'a> {
     host: &'a Host,
     id: SessionId,
     session: Option<server::Session<'a>>,
+    network: Option<Arc<dyn ProcessSession>>,
     /// Whether the keys of this round have arrived.
     fresh: bool,
 }
@@ -217,12 +285,15 @@ impl HostSession<'_> {
 
     /// Parks the session until its next message; [`Host::resume`] continues it.
     pub fn keep(self) -> ParkedSession {
-        ParkedSession { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
+        let ring = self.session.map(server::Session::into_keys);
+        ParkedSession { id: self.id, ring, network: self.network, fresh: self.fresh }
     }
 
     /// The memory of the session's keys and weights in the process, in bytes.
     pub fn memory(&self) -> u64 {
-        self.session.as_ref().map_or(0, server::Session::memory)
+        let network = self.network.as_ref().and(self.host.network.as_ref());
+        let of_network = network.map_or(0, |(network, _)| network.keyring_memory());
+        self.session.as_ref().map_or(of_network, server::Session::memory)
     }
 
     /// Handles a client's image: passes the frame to the enclave and does all the process's work.
@@ -245,6 +316,31 @@ impl HostSession<'_> {
             timings.push((name.to_owned(), now - at));
             at = now;
         };
+        if let (Some((process, parts)), Some(network)) = (&self.host.network, &self.network) {
+            if !std::mem::take(&mut self.fresh) {
+                for number in 0..parts.len() {
+                    enclave.host(self.id, PARTS + number as u8, &[], &mut reply)?;
+                }
+            }
+            enclave.client(self.id, IMAGE, frame, &mut answer)?;
+            note("image");
+            let (id, visits) = (self.id, process.visits());
+            let timed = RefCell::new(&mut note);
+            let mut visit = |number: usize, sent: Vec<Ciphertext>| {
+                let kind = match number {
+                    0 => INPUT,
+                    _ if number + 1 == visits => RESULT,
+                    _ => RESETS.saturating_add((number - 1) as u8),
+                };
+                let body = if sent.is_empty() { Vec::new() } else { encode(&sent) };
+                enclave.host(id, kind, &body, &mut reply)?;
+                let returned = fresh(&reply, process.parameters())?;
+                timed.borrow_mut()("inside");
+                Ok(returned)
+            };
+            network.run(&mut visit, &mut |map| timed.borrow_mut()(map))?;
+            return Ok((answer, timings));
+        }
         let (Some(work), Some(session)) = (&self.host.work, &self.session) else {
             enclave.client(self.id, IMAGE, frame, &mut answer)?;
             note("inside");
@@ -354,6 +450,15 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// The ciphertexts of a list of any length; none without a list.
+fn fresh(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Ciphertext>, HostError> {
+    let Some(count) = bytes.first_chunk::<4>() else { return Ok(Vec::new()) };
+    let parts = wire::split(bytes, u32::from_be_bytes(*count) as usize);
+    let one =
+        |bytes| Ok(objects::decode_ckks_seeded_ciphertext(objects::without_identity(bytes)?, parameters)?.expand());
+    parts.ok_or(HostError::Message { expected: "ciphertexts" })?.into_iter().map(one).collect()
 }
 
 fn encode(values: &[Ciphertext]) -> Vec<u8> {

@@ -1,7 +1,9 @@
 //! The part inside the enclave.
 
-use super::clear::{self, PlainNetwork, PlainSetup};
-use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
+use super::networks::{self, Foreign, MixedNetwork, NetworkSetup, PlainNetwork};
+use super::route::{
+    ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, parts_of_network, rounding, told_bytes,
+};
 use super::wire;
 use crate::compile::Compiled;
 use crate::forecast;
@@ -14,7 +16,8 @@ use rand_core::CryptoRng;
 use std::hint::black_box;
 use tobari_enclave::inside::Message;
 use tobari_enclave::{Configuration, Handler, OutputPolicy, Party, Refused};
-use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
+use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale, SeededCiphertext, integer_of};
+use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire as objects;
@@ -50,6 +53,15 @@ enum Network {
     Doubles(Box<dyn PlainNetwork>),
     /// On ciphertexts.
     Ciphertexts(Box<Encrypted>),
+    /// Of another kind, with maps on ciphertexts in the process.
+    Mixed(Box<Mixed>),
+}
+
+/// The state for a network of another kind whose maps the process computes.
+struct Mixed {
+    network: Box<dyn MixedNetwork>,
+    encoder: Encoder,
+    parts: Vec<Part>,
 }
 
 /// The state for encrypted combinations.
@@ -70,6 +82,8 @@ pub struct Own {
     /// Messages of keys sent so far: each is sent once.
     given: usize,
     image: Zeroizing<Vec<u8>>,
+    /// Of a network of another kind.
+    numbers: Option<Box<dyn networks::Numbers>>,
     told: Zeroizing<Vec<u8>>,
 }
 
@@ -126,8 +140,9 @@ impl Guarded {
         Ok(Self { combination, output: configuration.output, shift, pixels, doubt, network })
     }
 
-    /// Builds the job from the bytes of [`Setup::encode`] or of [`PlainSetup::encode`]. `read`
-    /// reads the model of the latter, and returns `None` for every model of this crate.
+    /// Builds the job from the bytes of [`Setup::encode`] or of [`NetworkSetup::encode`]. `read`
+    /// reads the model of the latter for its combination, and returns `None` for every model of
+    /// this crate.
     ///
     /// # Errors
     /// [`Refused`] for other bytes, or a configuration that the setup's own `configuration` does
@@ -135,9 +150,9 @@ impl Guarded {
     pub fn build_any(
         configuration: &Configuration,
         setup: &[u8],
-        read: impl FnOnce(&[u8]) -> Option<Box<dyn PlainNetwork>>,
+        read: impl FnOnce(Combination, &[u8]) -> Option<Foreign>,
     ) -> Result<Self, Refused> {
-        let Some(setup) = PlainSetup::decode(setup, read).map_err(refused)? else {
+        let Some(setup) = NetworkSetup::decode(setup, read).map_err(refused)? else {
             return Self::build(configuration, setup);
         };
         let allowed = setup.configuration(configuration.output, configuration.max_sessions, configuration.rounds);
@@ -145,13 +160,21 @@ impl Guarded {
             return Err(Refused);
         }
         let shift = match configuration.output {
-            OutputPolicy::Rounded(bits) => Some(clear::rounding(bits).ok_or(Refused)?),
+            OutputPolicy::Rounded(bits) => Some(networks::rounding(bits).ok_or(Refused)?),
             _ => None,
         };
         let network = setup.into_network();
-        let (combination, pixels) = (Combination::EnclavePlain, network.pixels());
-        let (output, network) = (configuration.output, Network::Doubles(network));
-        Ok(Self { combination, output, shift, pixels, doubt: 0, network })
+        let (combination, pixels, output) = (network.combination(), network.pixels(), configuration.output);
+        let doubt = (2.0 * network.error() * (1u64 << FRACTION_BITS) as f64).ceil() as i64;
+        let network = match network {
+            Foreign::Plain(network) => Network::Doubles(network),
+            Foreign::Mixed(network) => {
+                let encoder = Encoder::new(network.parameters()).map_err(refused)?.within(f64::INFINITY);
+                let parts = parts_of_network(network.parameters(), network.keys());
+                Network::Mixed(Box::new(Mixed { network, encoder, parts }))
+            }
+        };
+        Ok(Self { combination, output, shift, pixels, doubt, network })
     }
 
     /// The permitted output for the last stage's numbers, with `2^24` for 1.
@@ -163,7 +186,7 @@ impl Guarded {
                 out.push(doubtful(numbers, self.doubt));
             }
             OutputPolicy::Top(count) => {
-                clear::tell_largest(numbers, count, &mut out)?;
+                networks::tell_largest(numbers, count, &mut out)?;
                 out.push(doubtful(numbers, self.doubt));
             }
             OutputPolicy::Rounded(_) => {
@@ -184,18 +207,20 @@ impl Guarded {
 
     /// The permitted output for a network's logits.
     fn tell_doubles(&self, logits: &[f64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
-        let logits = clear::ordered(logits);
+        let logits = networks::ordered(logits);
         let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, logits.len())));
         match self.output {
             OutputPolicy::Label => {
-                out.extend_from_slice(&(clear::largest(&logits) as u16).to_be_bytes());
+                out.extend_from_slice(&(networks::largest(&logits) as u16).to_be_bytes());
                 out.push(0);
             }
             OutputPolicy::Top(count) => {
-                clear::tell_largest(&logits, count, &mut out)?;
+                networks::tell_largest(&logits, count, &mut out)?;
                 out.push(0);
             }
-            OutputPolicy::Rounded(_) | OutputPolicy::Scores => return self.tell(&integers(&clear::limited(&logits))),
+            OutputPolicy::Rounded(_) | OutputPolicy::Scores => {
+                return self.tell(&integers(&networks::limited(&logits)));
+            }
         }
         Ok(out)
     }
@@ -208,6 +233,7 @@ impl Guarded {
             }
             Network::Doubles(network) => return self.tell_doubles(&network.logits(image).ok_or(Refused)?),
             Network::Ciphertexts(encrypted) => encrypted,
+            Network::Mixed(_) => return Err(Refused),
         };
         let service = encrypted.service.as_ref().ok_or(Refused)?;
         let session = service.resume(own.keys.as_ref().ok_or(Refused)?);
@@ -222,8 +248,89 @@ impl Guarded {
     fn encrypted(&self) -> Result<&Encrypted, Refused> {
         match &self.network {
             Network::Ciphertexts(encrypted) => Ok(encrypted),
-            Network::Integers(_) | Network::Doubles(_) => Err(Refused),
+            Network::Integers(_) | Network::Doubles(_) | Network::Mixed(_) => Err(Refused),
         }
+    }
+
+    /// The process's messages to a network of another kind.
+    fn mixed(
+        &self,
+        mixed: &Mixed,
+        own: &mut Own,
+        message: &Message<'_>,
+        reply: &mut Vec<u8>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Refused> {
+        let last = mixed.network.visits().len() - 1;
+        match message.kind {
+            INPUT => {
+                own.numbers = Some(mixed.network.begin(&own.image).ok_or(Refused)?);
+                own.image.zeroize();
+                reply.extend(mixed.visit(own, 0, &[], rng)?);
+            }
+            RESULT => {
+                mixed.visit(own, last, message.body, rng)?;
+                let mut numbers = own.numbers.take().ok_or(Refused)?;
+                let logits = networks::ordered(&numbers.logits().ok_or(Refused)?);
+                own.told = self.tell(&integers(&networks::limited(&logits)))?;
+            }
+            kind @ RESETS.. => reply.extend(mixed.visit(own, usize::from(kind - RESETS) + 1, message.body, rng)?),
+            kind @ PARTS..RESETS => {
+                let number = usize::from(kind - PARTS);
+                // the script repeats for each image; keys are sent once
+                if number == own.given {
+                    let parameters = mixed.network.parameters();
+                    let secret = own.secret.as_ref().ok_or(Refused)?;
+                    let inputs = &mixed.parts.get(number).ok_or(Refused)?.inputs;
+                    let one = |input: &Input| {
+                        let key = key(parameters, secret, *input, &mut *rng)?.ok_or(Refused)?;
+                        Ok(objects::encode_ckks_evaluation_keys(&key))
+                    };
+                    reply.extend(wire::join(&inputs.iter().map(one).collect::<Result<Vec<_>, Refused>>()?));
+                    own.given += 1;
+                }
+            }
+            _ => return Err(Refused),
+        }
+        Ok(())
+    }
+}
+
+impl Mixed {
+    /// A visit: from the bytes of the ciphertexts that it takes to those of the ones that it
+    /// returns.
+    fn visit(
+        &self,
+        own: &mut Own,
+        number: usize,
+        body: &[u8],
+        mut rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<u8>, Refused> {
+        let [taken, returned] = self.network.visits().get(number).ok_or(Refused)?;
+        let secret = own.secret.as_ref().ok_or(Refused)?;
+        let decryptor = Decryptor::new(secret, &self.encoder).map_err(refused)?;
+        let bodies = if taken.is_empty() { Vec::new() } else { wire::split(body, taken.len()).ok_or(Refused)? };
+        let mut slots: Zeroizing<Vec<Vec<f64>>> = Zeroizing::new(Vec::with_capacity(taken.len()));
+        for (bytes, (level, scale)) in bodies.into_iter().zip(taken) {
+            let one = objects::without_identity(bytes)
+                .and_then(|bytes| objects::decode_ckks_ciphertext(bytes, self.network.parameters()))
+                .map_err(refused)?;
+            if one.level() != *level || one.scale() != scale || one.needs_relinearization() {
+                return Err(Refused);
+            }
+            slots.push(std::mem::take(&mut *decryptor.decrypt(&one).map_err(refused)?));
+        }
+        let anew = own.numbers.as_mut().ok_or(Refused)?.visit(number, &slots).ok_or(Refused)?;
+        if anew.len() != returned.len() {
+            return Err(Refused);
+        }
+        if returned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let one = |(slots, (level, scale)): (&Vec<f64>, &(usize, Scale))| {
+            self.encoder.encrypt_seeded(slots, scale, *level, secret, &mut rng).map_err(refused)
+        };
+        Ok(encode(&anew.iter().zip(returned).map(one).collect::<Result<Vec<_>, Refused>>()?))
     }
 }
 
@@ -334,7 +441,7 @@ impl Encrypted {
         let inputs = &self.parts.get(number).ok_or(Refused)?.inputs;
         let mut all = Vec::with_capacity(inputs.len());
         for input in inputs {
-            if let Some(key) = key(&self.compiled, secret, *input, &mut rng)? {
+            if let Some(key) = key(self.compiled.parameters(), secret, *input, &mut rng)? {
                 all.push(objects::encode_ckks_evaluation_keys(&key));
                 continue;
             }
@@ -349,12 +456,12 @@ impl Encrypted {
 
 /// The evaluation key of an input; `None` for a weight.
 fn key(
-    compiled: &Compiled,
+    parameters: &LatticeParameters,
     secret: &SecretKey,
     input: Input,
     mut rng: &mut dyn CryptoRng,
 ) -> Result<Option<EvaluationKeys>, Refused> {
-    let mut key = EvaluationKeys::new(compiled.parameters());
+    let mut key = EvaluationKeys::new(parameters);
     match input {
         Input::Rotation { steps, level } => key.add_rotation(secret, steps, usize::from(level) + 1, &mut rng),
         Input::Relinearization { level } => key.add_relinearization(secret, usize::from(level) + 1, &mut rng),
@@ -381,15 +488,21 @@ impl Handler for Guarded {
             keys: None,
             given: 0,
             image: Zeroizing::new(Vec::with_capacity(self.pixels)),
+            numbers: None,
             told: Zeroizing::new(Vec::new()),
         };
+        if let Network::Mixed(mixed) = &self.network {
+            let secret = SecretKey::from_seed(mixed.network.parameters(), Seed::random(&mut rng));
+            own.secret = Some(Box::new(secret));
+            return Ok(own);
+        }
         let Network::Ciphertexts(encrypted) = &self.network else { return Ok(own) };
         let Encrypted { compiled, service, .. } = &**encrypted;
         let secret = Box::new(SecretKey::from_seed(compiled.parameters(), Seed::random(&mut rng)));
         if let Some(service) = service {
             let mut keys = Vec::new();
             for input in compiled.keys() {
-                keys.extend(key(compiled, &secret, input, rng)?.map(|key| (input, key)));
+                keys.extend(key(compiled.parameters(), &secret, input, rng)?.map(|key| (input, key)));
             }
             let session = if compiled.options().encrypted {
                 let weights = server::encrypt_weights(compiled, &secret, &mut rng).map_err(refused)?;
@@ -422,6 +535,9 @@ impl Handler for Guarded {
             (Party::Client, ASK) => {
                 reply.extend_from_slice(&own.told);
                 own.told.zeroize();
+            }
+            (Party::Host, _) if let Network::Mixed(mixed) = &self.network => {
+                self.mixed(mixed, own, &message, reply, rng)?;
             }
             (Party::Host, INPUT) => {
                 let encrypted = self.encrypted()?;

@@ -16,7 +16,8 @@
 //! | `mixed-masked-reset` | process, on ciphertexts | the same | ciphertexts; it has the weights |
 //!
 //! `enclave-plain` also takes networks of other kinds, at any depth and with any activation
-//! ([`PlainNetwork`]). They run in doubles. All other combinations take a [`Model`](crate::Model)
+//! ([`PlainNetwork`]), which run in doubles; and `mixed-plain-reset` takes those whose maps the
+//! process can compute ([`MixedNetwork`]). All other combinations take a [`Model`](crate::Model)
 //! alone.
 //!
 //! In `enclave-user-data` and `enclave-both` the key is in the same enclave as the computation.
@@ -71,20 +72,23 @@
 //! Inside, no branch or address depends on an image, a sum or a label. An image of the wrong
 //! length, a ciphertext of the wrong shape, and noise in place of a result all end the session, and
 //! look the same. A network of another kind must keep these rules in its own code
-//! ([`PlainNetwork::logits`]). Decoding to doubles branches on whether *all* coefficients of a
-//! decrypted polynomial are small; they are, unless it is noise.
+//! ([`PlainNetwork::logits`], [`Numbers::visit`]). Decoding to doubles branches on whether *all*
+//! coefficients of a decrypted polynomial are small; they are, unless it is noise.
 
-mod clear;
 mod client;
 mod host;
 mod inside;
+mod networks;
 mod offer;
 mod route;
 mod wire;
 
-pub use clear::{PlainNetwork, PlainSetup};
 pub use client::{AskError, Asker, EnclaveAnswer};
-pub use host::{Counted, Host, HostError, HostSession, ParkedSession, Timings, Traffic};
+pub use host::{
+    Counted, Host, HostError, HostSession, ParkedSession, ProcessNetwork, ProcessSession, Timings, Traffic,
+    VisitEnclave,
+};
 pub use inside::Guarded;
+pub use networks::{Foreign, MixedNetwork, NetworkSetup, Numbers, PlainNetwork};
 pub use offer::{Expected, MAX_OFFER_BYTES, Offer, OfferError, Unexpected, fuzz_offer};
 pub use route::{Combination, Route, RouteError, Setup, SetupError, fuzz_setup};

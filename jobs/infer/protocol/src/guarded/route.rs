@@ -24,7 +24,7 @@ const MAX_NAME: usize = 32;
 /// The most bytes of keys or weights in one message.
 const PART: u64 = 32 << 20;
 /// Bytes for an object's headers, beyond its shape's.
-const HEADER: u32 = 4096;
+pub(super) const HEADER: u32 = 4096;
 /// Masks need no more than one prime of this many bits beside the first.
 const WIDE_BITS: u32 = 45;
 /// All resets of a session together must be hidden up to a distance of two to minus this.
@@ -176,6 +176,17 @@ pub enum RouteError {
     /// Spare primes without masks.
     #[error("expected no spare primes but for masked resets, found some")]
     Spare,
+    /// A network with more visits of the enclave than a script has.
+    #[error(
+        "expected a network of at most {most} visits of the enclave for a picture, found one of {found}: serve it with \
+         --infer-enclave enclave-plain, which runs all of it inside"
+    )]
+    Visits {
+        /// Visits.
+        found: usize,
+        /// The most.
+        most: usize,
+    },
     /// More steps or longer messages than a script allows.
     #[error("expected a model whose keys and ciphertexts fit a script, found a larger one")]
     TooLarge,
@@ -505,11 +516,28 @@ pub(super) struct Part {
 /// The keys and encrypted weights that a process needs in a session, in messages.
 pub(super) fn parts(compiled: &Compiled, engine: &CkksEngine) -> Result<Vec<Part>, EngineError> {
     let constants = if compiled.options().encrypted { compiled.constants() } else { Vec::new() };
+    // twice the size of a seeded object, because the shape is that of the expanded one
+    let sized = |input| Ok((input, compiled.shape(engine, input)?.packed));
+    Ok(in_parts(compiled.keys().into_iter().chain(constants).map(sized).collect::<Result<Vec<_>, EngineError>>()?))
+}
+
+/// The keys that the process of a network needs, in messages.
+pub(super) fn parts_of_network(parameters: &LatticeParameters, keys: &[Input]) -> Vec<Part> {
+    let bytes = |input: &Input| match input {
+        Input::Rotation { level, .. } | Input::Relinearization { level } => {
+            ckks::EvaluationKeys::memory_of_key(parameters, usize::from(*level) + 1) as u64
+        }
+        _ => u64::from(u32::MAX), // the script refuses it
+    };
+    in_parts(keys.iter().map(|input| (*input, bytes(input))).collect())
+}
+
+/// Objects of these sizes in messages.
+fn in_parts(inputs: Vec<(Input, u64)>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut bytes = u64::MAX;
-    for input in compiled.keys().into_iter().chain(constants) {
-        // twice the size of a seeded object, because the shape is that of the expanded one
-        let each = compiled.shape(engine, input)?.packed + u64::from(HEADER);
+    for (input, size) in inputs {
+        let each = size + u64::from(HEADER);
         if bytes.saturating_add(each) > PART {
             parts.push(Part { inputs: Vec::new(), bytes: HEADER });
             bytes = 0;
@@ -520,7 +548,7 @@ pub(super) fn parts(compiled: &Compiled, engine: &CkksEngine) -> Result<Vec<Part
             part.bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(HEADER);
         }
     }
-    Ok(parts)
+    parts
 }
 
 /// The digest of the parameters in a configuration.
@@ -540,7 +568,7 @@ pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
 /// the middle of two steps. Apart from these cases the rounded scores follow from the image and the
 /// model, so the errors of decryption, which are linear in the key, stay inside. This limits damage
 /// and proves nothing.
-fn hiding_bits(error: f64) -> u8 {
+pub(super) fn hiding_bits(error: f64) -> u8 {
     (0..=64).rev().find(|bits| 2f64.powi(-i32::from(*bits)) >= 2.0 * error).unwrap_or(0)
 }
 

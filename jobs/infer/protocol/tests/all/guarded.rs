@@ -10,8 +10,8 @@ use tobari_enclave::{
 use tobari_infer::compile::Compiled;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{
-    Asker, Combination, Counted, EnclaveAnswer, Guarded, Host, HostError, PlainNetwork, PlainSetup, Route, RouteError,
-    Setup, fuzz_setup,
+    Asker, Combination, Counted, EnclaveAnswer, Foreign, Guarded, Host, HostError, NetworkSetup, PlainNetwork, Route,
+    RouteError, Setup, fuzz_setup,
 };
 use tobari_infer::program::Input;
 use tobari_infer::{Calibration, Map, Model, Stage, Volume, argmax};
@@ -549,15 +549,20 @@ const PIXELS: usize = 5;
 
 impl Rows {
     /// "rows", and rows.
-    fn read(bytes: &[u8]) -> Option<Box<dyn PlainNetwork>> {
-        let rows = bytes.strip_prefix(b"rows").filter(|rows| rows.len() % PIXELS == 0)?;
-        Some(Box::new(Self(rows.to_vec())))
+    fn read(combination: Combination, bytes: &[u8]) -> Option<Foreign> {
+        let network = Self::of(bytes).filter(|_| combination == Combination::EnclavePlain)?;
+        Some(Foreign::Plain(Box::new(network)))
     }
 
-    fn setup(rows: &[[i8; PIXELS]]) -> PlainSetup {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let rows = bytes.strip_prefix(b"rows").filter(|rows| rows.len() % PIXELS == 0)?;
+        Some(Self(rows.to_vec()))
+    }
+
+    fn setup(rows: &[[i8; PIXELS]]) -> NetworkSetup {
         let bytes: Vec<u8> = b"rows".iter().copied().chain(rows.iter().flatten().map(|w| *w as u8)).collect();
-        let network = Self::read(&bytes).unwrap();
-        PlainSetup::new(NamedSet::from_name("infer-f").unwrap().parameters().unwrap(), bytes, network)
+        let network = Box::new(Self::of(&bytes).unwrap());
+        NetworkSetup::plain(NamedSet::from_name("infer-f").unwrap().parameters().unwrap(), bytes, network)
     }
 }
 
@@ -632,10 +637,10 @@ fn an_enclave_takes_another_kind_of_network_under_its_own_configuration_alone() 
     let good = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
     let builds = |configuration: &Configuration, bytes: &[u8]| Guarded::build_any(configuration, bytes, Rows::read);
     assert!(builds(&good, &bytes).is_ok());
-    assert_eq!(PlainSetup::decode(&bytes, Rows::read).unwrap().unwrap().encode(), bytes);
+    assert_eq!(NetworkSetup::decode(&bytes, Rows::read).unwrap().unwrap().encode(), bytes);
     // another network, and a network that the caller cannot read
     assert!(builds(&good, &other.encode()).is_err() && Guarded::build(&good, &bytes).is_err());
-    assert!(Guarded::build_any(&good, &bytes, |_| None).is_err());
+    assert!(Guarded::build_any(&good, &bytes, |_, _| None).is_err());
     let model = Configuration { model: Digest::of_bytes(b"another"), ..good.clone() };
     let output = Configuration { output: OutputPolicy::Scores, ..good.clone() };
     let script = other.configuration(OutputPolicy::Scores, 1, 1).unwrap().script;

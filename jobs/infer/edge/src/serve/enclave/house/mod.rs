@@ -18,9 +18,11 @@ use tobari_enclave::{
 };
 use tobari_infer::Model;
 use tobari_infer::guarded::{
-    Combination, Host, HostError, HostSession, Offer, ParkedSession, PlainSetup, Route, Setup,
+    Combination, Host, HostError, HostSession, NetworkSetup, Offer, ParkedSession, Route, Setup,
 };
 use tobari_infer_deep::DeepModel;
+use tobari_infer_deep::mixed::{InsideNetwork, Process};
+use tobari_infer_deep::settings::Engine;
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_node::{clients::Origin, reply::Reply, share::Share};
 use tokio::sync::Semaphore;
@@ -89,12 +91,22 @@ impl Prepared {
         Ok(Self { route: setup.route.clone(), configuration, setup: setup.encode(), host })
     }
 
-    /// Of a network of any depth, which runs inside in the clear.
+    /// Of a network of any depth: inside in the clear, or with its maps in the process.
     fn deep(model: &DeepModel, parameters: &LatticeParameters, options: &EnclaveOptions) -> Result<Self, String> {
-        EnclaveHost::takes_deep(options.combination)?;
-        let setup = PlainSetup::new(parameters.clone(), model.encode(), clear::of(model.clone()));
+        EnclaveHost::takes_deep(options.combination, model)?;
+        let (setup, host) = match options.combination {
+            Combination::EnclavePlain => {
+                let clear = clear::of(model.clone());
+                (NetworkSetup::plain(parameters.clone(), model.encode(), clear), Host::passing_on())
+            }
+            _ => {
+                let inside = InsideNetwork::new(model).map_err(text)?.ok_or("expected a network for an enclave")?;
+                let process = Process::new(model.network().map_err(text)?);
+                (NetworkSetup::mixed(model.encode(), Box::new(inside)), Host::mixed(Box::new(process)))
+            }
+        };
         let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
-        Ok(Self { route: setup.route(), configuration, setup: setup.encode(), host: Host::passing_on() })
+        Ok(Self { route: setup.route(), configuration, setup: setup.encode(), host })
     }
 }
 
@@ -172,18 +184,28 @@ impl Entry {
 }
 
 impl EnclaveHost {
-    /// Checks that an enclave runs networks of any depth in this combination.
-    pub(crate) fn takes_deep(combination: Combination) -> Result<(), String> {
-        let served = Combination::EnclavePlain;
-        if combination == served {
-            return Ok(());
+    /// Checks that an enclave runs this network of any depth in this combination.
+    pub(crate) fn takes_deep(combination: Combination, model: &DeepModel) -> Result<(), String> {
+        let engine = model.settings().engine;
+        match combination {
+            Combination::EnclavePlain => Ok(()),
+            Combination::MixedPlainReset if engine == Engine::Enclave => Ok(()),
+            Combination::MixedPlainReset => Err(format!(
+                "this network was compiled for {}, and an enclave in the combination {} needs one that was compiled \
+                 for it: compile the network again with --engine enclave, or serve it with --infer-enclave {}",
+                engine.kind().name(),
+                combination.name(),
+                Combination::EnclavePlain.name(),
+            )),
+            _ => Err(format!(
+                "an enclave runs this network in the combinations {} and {} alone, found {}, which takes at most three \
+                 maps with squares between them: serve this network with --infer-enclave {0}, or without \
+                 --infer-enclave",
+                Combination::EnclavePlain.name(),
+                Combination::MixedPlainReset.name(),
+                combination.name()
+            )),
         }
-        Err(format!(
-            "an enclave runs this network in the combination {} alone, found {}, which takes at most three maps with \
-             squares between them: serve this network with --infer-enclave {0}, or without --infer-enclave",
-            served.name(),
-            combination.name()
-        ))
     }
 
     /// Prepares the model for the process, and starts the enclave.
@@ -209,7 +231,15 @@ impl EnclaveHost {
         let (combination, began) = (options.combination, Instant::now());
         let set = options.set.as_deref().unwrap_or_else(|| combination.usual_set());
         let named = NamedSet::from_name(set).ok_or_else(|| format!("expected a set of parameters, found {set}"))?;
-        let parameters = named.parameters().map_err(text)?;
+        let mut parameters = named.parameters().map_err(text)?;
+        let mut set = set.to_owned();
+        if let (AnyModel::Deep(model), Combination::MixedPlainReset) = (model, combination) {
+            if options.set.is_some() {
+                return Err("this network has parameters of its own: leave --infer-set out".to_owned());
+            }
+            let sizes = &model.settings().sizes;
+            (parameters, set) = (sizes.parameters().map_err(text)?, sizes.to_string());
+        }
         let prepared = match model {
             AnyModel::Flat(model) => Prepared::flat(model, &parameters, options, layout, weight_bytes)?,
             AnyModel::Deep(model) => Prepared::deep(model, &parameters, options)?,
@@ -222,7 +252,7 @@ impl EnclaveHost {
             model: name.to_owned(),
             evidence: "simulated",
             combination: combination.name(),
-            set: set.to_owned(),
+            set,
             layout: if combination.is_encrypted() { route.layout.clone() } else { String::new() },
             tells: options.tells.to_string(),
             sessions: options.sessions,

@@ -12,6 +12,7 @@ use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{Asker, Combination, EnclaveAnswer, Expected, Guarded, Unexpected};
 use tobari_infer::{Normalisation, Volume};
 use tobari_infer_deep::model::CompileOptions;
+use tobari_infer_deep::settings::EngineKind;
 use tobari_infer_deep::{Activation, Graph, Op};
 
 fn executable() -> Digest {
@@ -236,6 +237,10 @@ const SIDE: usize = 6;
 
 /// A residual network with ReLU and a maximum pool, and pictures.
 fn residual(seed: u64) -> (DeepModel, Vec<Vec<u8>>) {
+    residual_by(None, seed)
+}
+
+fn residual_by(engine: Option<EngineKind>, seed: u64) -> (DeepModel, Vec<Vec<u8>>) {
     let mut next = numbers(seed);
     let mut weights = |count: usize, size: f64| (0..count).map(|_| size * next()).collect::<Vec<f64>>();
     let input = Volume { channels: 1, height: SIDE, width: SIDE };
@@ -265,7 +270,7 @@ fn residual(seed: u64) -> (DeepModel, Vec<Vec<u8>>) {
     let pictures: Vec<Vec<u8>> =
         (0..16).map(|_| (0..SIDE * SIDE).map(|_| (next() * 127.0 + 128.0) as u8).collect()).collect();
     let seen: Vec<&[u8]> = pictures.iter().map(Vec::as_slice).collect();
-    let options = CompileOptions { margin: Some(8.0), ..CompileOptions::default() };
+    let options = CompileOptions { margin: Some(8.0), engine, ..CompileOptions::default() };
     (DeepModel::compile(graph, &seen, options).unwrap(), pictures)
 }
 
@@ -302,6 +307,79 @@ fn a_residual_network_runs_in_the_enclave_and_its_labels_are_those_of_the_plain_
     for (score, logit) in scores.iter().zip(model.graph().forward(&pictures[0]).unwrap()) {
         assert!((*score as f64 / f64::from(1 << 24) - logit).abs() <= 2f64.powi(-25), "{score} {logit}");
     }
+}
+
+#[test]
+fn the_process_computes_the_maps_of_a_residual_network_and_its_labels_are_those_of_the_plain_network() {
+    let (model, pictures) = residual_by(Some(EngineKind::Enclave), 1);
+    let served = AnyModel::Deep(Box::new(model.clone()));
+    for (tells, count) in [(OutputPolicy::Label, 1), (OutputPolicy::Top(3), 3)] {
+        let options = EnclaveOptions { images: 16, tells, ..options(Combination::MixedPlainReset) };
+        let house = house_of(&served, start, &options).unwrap();
+        let told = house.told();
+        assert!(told.session_bytes > 0 && told.set == model.settings().sizes.to_string(), "{told:?}");
+        let mut client = Client::open(&house).ok().unwrap();
+        for pixels in &pictures {
+            let order = order(&model, pixels)[..count].to_vec();
+            assert_eq!(client.classify(&house, pixels).ok(), Some(EnclaveAnswer::Labels(order)), "{tells}");
+        }
+        assert_eq!(sessions(&house), 0, "the pictures are used up");
+    }
+    let wanted = |tells| EnclaveOptions { tells, ..options(Combination::MixedPlainReset) };
+    let house = house_of(&served, start, &wanted(OutputPolicy::Rounded(4))).unwrap();
+    let told = Client::open(&house).and_then(|mut client| client.classify(&house, &pictures[0])).ok().unwrap();
+    let EnclaveAnswer::Scores(scores) = told else { panic!("{told:?}") };
+    for (score, logit) in scores.iter().zip(model.graph().forward(&pictures[0]).unwrap()) {
+        assert!((*score as f64 / 16.0 - logit).abs() <= 0.04, "{score} {logit}");
+    }
+    let refused = house_of(&served, start, &wanted(OutputPolicy::Scores)).err().unwrap();
+    assert!(refused.contains("exact ones of ciphertexts"), "{refused}");
+    // a picture of another size ends its session alone
+    let house = house_of(&served, start, &options(Combination::MixedPlainReset)).unwrap();
+    let (mut wrong, mut good) = (Client::open(&house).ok().unwrap(), Client::open(&house).ok().unwrap());
+    let frame = wrong.asker.image(&pictures[0][1..]).unwrap();
+    assert_eq!(said(house.message(wrong.id, Kind::Image, &frame)), (409, "session"));
+    let order = order(&model, &pictures[1])[..1].to_vec();
+    assert_eq!(good.classify(&house, &pictures[1]).ok(), Some(EnclaveAnswer::Labels(order)));
+}
+
+/// The process passes in another session's ciphertexts, the same ones twice, or a wrong number of
+/// them: each ends its session, and the others go on.
+#[test]
+fn a_process_that_changes_a_visit_ends_its_session() {
+    use tobari_enclave::Party;
+    let (model, pictures) = residual_by(Some(EngineKind::Enclave), 1);
+    let house = house_of(&AnyModel::Deep(Box::new(model)), start, &options(Combination::MixedPlainReset)).unwrap();
+    let script = house.configuration.script.steps();
+    let visits: Vec<u8> = script.iter().filter(|step| step.from == Party::Host).map(|step| step.kind).collect();
+    // keys, input, resets, result
+    let input = visits.iter().position(|kind| *kind == 2).unwrap();
+    assert!(visits.len() > input + 2, "{visits:?}");
+    let begin = || {
+        let mut client = Client::open(&house).ok().unwrap();
+        let frame = client.asker.image(&pictures[0]).unwrap();
+        let entry = house.find(client.id).ok().unwrap();
+        (client, frame, entry)
+    };
+    let (one, frame, entry) = begin();
+    let (other, other_frame, other_entry) = begin();
+    let (mut enclave, mut reply) = (Shared(&entry.running), Vec::new());
+    enclave.client(one.id, 1, &frame, &mut reply).unwrap();
+    enclave.client(other.id, 1, &other_frame, &mut reply).unwrap();
+    let mut of_other = Vec::new();
+    Shared(&other_entry.running).host(other.id, 2, &[], &mut of_other).unwrap();
+    enclave.host(one.id, 2, &[], &mut reply).unwrap();
+    // fresh ciphertexts are no results: another session's, or its own
+    let refused = enclave.host(one.id, visits[input + 1], &of_other, &mut reply).unwrap_err();
+    assert!(matches!(refused, EnclaveError::Refused(_)), "{refused}");
+    // it has ended
+    assert!(enclave.host(one.id, visits[input + 1], &of_other, &mut reply).is_err());
+    // the other session is at its next visit, and refuses to go back
+    assert!(enclave.host(other.id, 2, &[], &mut reply).is_err());
+    house.close(one.id).ok();
+    house.close(other.id).ok();
+    let mut client = Client::open(&house).ok().unwrap();
+    assert!(client.classify(&house, &pictures[1]).is_ok());
 }
 
 #[test]
@@ -352,6 +430,10 @@ fn evidence_of_another_network_and_other_combinations_are_refused_for_a_residual
             continue;
         };
         assert!(why.contains(combination.name()) && why.contains("--infer-enclave enclave-plain"), "{why}");
-        assert!(why.contains("or without --infer-enclave"), "{why}");
+        let remedy = match combination {
+            Combination::MixedPlainReset => "compile the network again with --engine enclave",
+            _ => "or without --infer-enclave",
+        };
+        assert!(why.contains(remedy), "{why}");
     }
 }

@@ -383,9 +383,9 @@ fn asked<'a>(url: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     [&["infer", "ask", "--server", url, "--accept-simulated"], words].concat()
 }
 
-#[test]
-fn a_network_of_any_depth_runs_in_the_enclave_in_the_clear_and_in_no_other_combination() {
-    let place = Place::new();
+/// A network with ReLU, maximum pools and branches, the files of pictures, and their labels as ONNX
+/// Runtime 1.32 says.
+fn mixer(place: &Place) -> (String, Vec<String>, Vec<usize>) {
     let onnx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/infer/files/tests/corpus/mixer.onnx");
     let plain = read_graph(&onnx, &Pixels::default()).unwrap().graph;
     let (mut paths, mut labels) = (Vec::new(), Vec::new());
@@ -397,10 +397,17 @@ fn a_network_of_any_depth_runs_in_the_enclave_in_the_clear_and_in_no_other_combi
         std::fs::write(&paths[seed as usize], picture.encode_png("it").unwrap()).unwrap();
     }
     assert_eq!(labels, [0, 1, 2, 1, 2, 1, 0, 1], "as ONNX Runtime 1.32 says");
+    (onnx.to_str().unwrap().to_owned(), paths, labels)
+}
+
+#[test]
+fn a_network_of_any_depth_runs_in_the_enclave_in_the_clear_and_in_no_other_combination() {
+    let place = Place::new();
+    let (onnx, paths, labels) = mixer(&place);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     // the approximations are far off, which the enclave does not run
     let model = place.path("net.tim");
-    let compile = ["infer", "compile", onnx.to_str().unwrap(), "-o", &model, "--approximate", "quadratic", "--margin"];
+    let compile = ["infer", "compile", &onnx, "-o", &model, "--approximate", "quadratic", "--margin"];
     said(&[&compile[..], &["1000", "--images"], &paths].concat());
     let server = Server::start(&["--infer", &model, "--infer-enclave", "enclave-plain"]);
     let url = server.url.clone();
@@ -429,7 +436,50 @@ fn a_network_of_any_depth_runs_in_the_enclave_in_the_clear_and_in_no_other_combi
     for combination in Combination::ALL.map(Combination::name).into_iter().filter(|name| *name != "enclave-plain") {
         let words = ["serve", "--addr", "127.0.0.1:0", "--infer", &model, "--infer-enclave", combination];
         let why = refused(&words);
-        let named = why.contains(combination) && why.contains("serve this network with --infer-enclave enclave-plain");
-        assert!(named && why.contains("or without --infer-enclave"), "{why}");
+        assert!(why.contains(combination) && why.contains("with --infer-enclave enclave-plain"), "{why}");
+        let remedy = match combination {
+            "mixed-plain-reset" => "compile the network again with --engine enclave",
+            _ => "or without --infer-enclave",
+        };
+        assert!(why.contains(remedy), "{why}");
     }
+}
+
+#[test]
+fn a_network_for_an_enclave_is_served_with_its_maps_in_the_process_and_nowhere_else() {
+    let place = Place::new();
+    let (onnx, paths, labels) = mixer(&place);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let model = place.path("net.tim");
+    let compile = ["infer", "compile", &onnx, "-o", &model, "--engine", "enclave", "--json", "--images"];
+    let told: Value = serde_json::from_str(&said(&[&compile[..], &paths].concat())).unwrap();
+    assert_eq!((&told["engine"], &told["levels"]), (&"enclave".into(), &2.into()), "{told}");
+    assert!(told["visits"].as_u64().unwrap() > 2 && told["approximation_error"] == 0.0, "{told}");
+    let words = [&["infer", "simulate", "--model", &model, "--json"], &paths[..]].concat();
+    for (line, label) in said(&words).lines().zip(&labels) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["label"], &line["plain_label"]), (&(*label).into(), &(*label).into()));
+    }
+    // clients have no keys, and a server needs an enclave
+    let why = refused(&["infer", "keygen", "-o", &place.path("key"), "--model", &model]);
+    assert!(why.contains("an enclave computes a part of this network") && why.contains("tobari infer ask"), "{why}");
+    let why = refused(&["serve", "--addr", "127.0.0.1:0", "--infer", &model]);
+    assert!(why.contains("serve it with --infer-enclave mixed-plain-reset"), "{why}");
+    let served = ["serve", "--addr", "127.0.0.1:0", "--infer", &model, "--infer-enclave", "mixed-plain-reset"];
+    let why = refused(&[&served[..], &["--infer-set", "infer-f"]].concat());
+    assert!(why.contains("leave --infer-set out"), "{why}");
+    let output = tobari(&["infer", "compile", &onnx, "-o", &model, "--engine", "enclave", "--set", "infer-f"]);
+    let why = stderr(&output);
+    assert!(output.status.code() == Some(2) && why.contains("leave --layout and --set out"), "{why}");
+
+    let server = Server::start(&["--infer", &model, "--infer-enclave", "mixed-plain-reset"]);
+    let told = said(&asked(&server.url, &[&["--json"], &paths[..]].concat()));
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().map(|line| line["label"].as_u64().unwrap() as usize).collect::<Vec<_>>(), labels);
+    assert_eq!(lines[0]["verified"]["combination"], "mixed-plain-reset");
+    let why = refused(&["infer", "keygen", "-o", &place.path("key"), "--server", &server.url]);
+    assert!(why.contains("an enclave alone answers questions about this model"), "{why}");
+    assert_eq!(said(&asked(&server.url, &[paths[5]])).trim(), labels[5].to_string(), "the others are served");
+    let log = server.stop();
+    assert!(log.contains("warning: the enclave is SIMULATED"), "{log}");
 }

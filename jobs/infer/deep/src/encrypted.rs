@@ -273,8 +273,7 @@ impl Network {
     }
 
     /// Runs the maps of a network that an enclave computes in part. `visit` gets the number of a
-    /// visit and the ciphertexts for it, and returns those of the enclave. `progress` hears the
-    /// number of each map before it begins.
+    /// visit and the ciphertexts for it, and returns those of the enclave.
     ///
     /// # Errors
     /// [`RunError`] for ciphertexts that do not fit, a missing key, or an error of `visit`.
@@ -282,7 +281,6 @@ impl Network {
         &self,
         keys: &NetworkKeys,
         visit: &mut dyn FnMut(usize, Vec<Ciphertext>) -> Result<Vec<Ciphertext>, RunError>,
-        mut progress: impl FnMut(usize),
     ) -> Result<(), RunError> {
         let visits = self.visits();
         let mut checked = |number: usize, sent: Vec<Ciphertext>| {
@@ -298,10 +296,7 @@ impl Network {
             Ok(returned)
         };
         let mut machine = Runner { network: self, keys, enclave: Some(&mut checked) };
-        self.circuit.run(&mut machine, Vec::new(), |step| {
-            progress(step);
-            Ok(())
-        })?;
+        self.circuit.run(&mut machine, Vec::new(), |_| Ok(()))?;
         Ok(())
     }
 

@@ -135,7 +135,7 @@ struct Session {
 }
 
 impl ProcessSession for Session {
-    fn run(&self, visit: &mut VisitEnclave<'_>, note: &mut dyn FnMut(&str)) -> Result<(), HostError> {
+    fn run(&self, visit: &mut VisitEnclave<'_>) -> Result<(), HostError> {
         let mut fault = None;
         let mut checked = |number: usize, sent: Vec<Ciphertext>| {
             visit(number, sent).map_err(|error| {
@@ -144,8 +144,7 @@ impl ProcessSession for Session {
                 RunError::Visit { number, reason }
             })
         };
-        let steps = &self.network.circuit().steps.steps;
-        let ran = self.network.run_enclaved(&self.keys, &mut checked, |step| note(&steps[step].0));
+        let ran = self.network.run_enclaved(&self.keys, &mut checked);
         match (ran, fault) {
             (_, Some(error)) => Err(error),
             (ran, None) => ran.map_err(of_network),

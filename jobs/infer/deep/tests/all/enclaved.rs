@@ -174,7 +174,7 @@ impl World {
             };
             Ok(anew.iter().zip(&visits[number][1]).map(one).collect())
         };
-        session.run(&mut visit, &mut |_| ())?;
+        session.run(&mut visit)?;
         Ok(numbers.logits().unwrap().to_vec())
     }
 }

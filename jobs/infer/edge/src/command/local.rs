@@ -43,7 +43,7 @@ fn engine(model: &AnyModel, arguments: &LocalArguments) -> Result<Engine, Failur
     Ok(match model {
         AnyModel::Flat(model) => Engine::Flat(Box::new(Service::new(compiled(model, arguments)?.0, WEIGHTS)?)),
         AnyModel::Deep(model) if model.settings().engine == Way::Enclave => {
-            return Err(Failure::Call(ENCLAVE.to_owned()));
+            return Err(Failure::Work(ENCLAVE.to_owned()));
         }
         AnyModel::Deep(model) => {
             arguments.refuse()?;

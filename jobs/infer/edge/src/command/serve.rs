@@ -39,8 +39,9 @@ pub struct ServeInferArguments {
     /// Start a SIMULATED enclave for each model (`tobari infer ask`): a process of this machine,
     /// which the operator can read. The combination is enclave-plain, enclave-user-data,
     /// enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset.
-    /// Networks of more than three maps run in enclave-plain alone. `auto` takes the fastest that
-    /// the options --protect, --side-channels, --active-host and --plain-in-enclave allow.
+    /// Networks of more than three maps run in enclave-plain, and in mixed-plain-reset if they were
+    /// compiled with --engine enclave. `auto` takes the fastest that the options --protect,
+    /// --side-channels, --active-host and --plain-in-enclave allow.
     #[arg(long, requires = "models", value_parser = enclave_word, value_name = "COMBINATION")]
     pub(crate) infer_enclave: Option<EnclaveWord>,
     #[command(flatten)]

@@ -7,7 +7,6 @@ use super::wire;
 use crate::program::Input;
 use crate::server::{self, Constants, Keyring, ServeError, Service};
 use rand_core::CryptoRng;
-use std::cell::RefCell;
 use std::sync::Arc;
 use tobari_enclave::{Enclave, EnclaveError, Measurement, Protections, Request, SessionId};
 use tobari_engine::EngineError;
@@ -128,11 +127,11 @@ pub trait ProcessNetwork: Send + Sync {
 /// A session of a [`ProcessNetwork`].
 pub trait ProcessSession: Send + Sync {
     /// Computes all maps of a picture. `visit` gets the number of a visit and the ciphertexts for
-    /// it, and returns those of the enclave. `note` hears the name of each map after it.
+    /// it, and returns those of the enclave.
     ///
     /// # Errors
     /// Those of `visit`, or of the maps.
-    fn run(&self, visit: &mut VisitEnclave<'_>, note: &mut dyn FnMut(&str)) -> Result<(), HostError>;
+    fn run(&self, visit: &mut VisitEnclave<'_>) -> Result<(), HostError>;
 }
 
 /// A visit of the enclave.
@@ -325,8 +324,8 @@ impl HostSession<'_> {
             enclave.client(self.id, IMAGE, frame, &mut answer)?;
             note("image");
             let (id, visits) = (self.id, process.visits());
-            let timed = RefCell::new(&mut note);
             let mut visit = |number: usize, sent: Vec<Ciphertext>| {
+                note("maps");
                 let kind = match number {
                     0 => INPUT,
                     _ if number + 1 == visits => RESULT,
@@ -335,10 +334,10 @@ impl HostSession<'_> {
                 let body = if sent.is_empty() { Vec::new() } else { encode(&sent) };
                 enclave.host(id, kind, &body, &mut reply)?;
                 let returned = fresh(&reply, process.parameters())?;
-                timed.borrow_mut()("inside");
+                note("inside");
                 Ok(returned)
             };
-            network.run(&mut visit, &mut |map| timed.borrow_mut()(map))?;
+            network.run(&mut visit)?;
             return Ok((answer, timings));
         }
         let (Some(work), Some(session)) = (&self.host.work, &self.session) else {

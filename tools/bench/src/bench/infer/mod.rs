@@ -210,6 +210,8 @@ fn plain(fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
         session: none,
         image: none,
         memory: 0,
+        equal: runs,
+        close: 0,
     })
 }
 

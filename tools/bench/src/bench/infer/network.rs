@@ -1,5 +1,6 @@
 //! A compiled network of any depth, on pictures under a client's key. The client and the server are
-//! this process, on one thread.
+//! this process, on one thread. With an enclave this process computes the maps, and a simulated
+//! enclave, another process, all else.
 //!
 //! A run counts only if its label is that of the network without encryption, or if the client was
 //! warned: either of two labels may be right, or the answer is withheld.
@@ -22,12 +23,14 @@ use tobari_infer::{Volume, messages};
 use tobari_infer_deep::DeepModel;
 use tobari_infer_deep::file::MAX_FILE_BYTES;
 use tobari_infer_deep::lower::numbers;
+use tobari_infer_deep::settings::Engine;
+use tobari_infer_edge::command::timed;
 use tobari_infer_files::images::{NamedPicture, Wanted, read_pictures};
 use tobari_lattice::ckks::SeededCiphertext;
 use zeroize::Zeroizing;
 
 /// The most different pictures; more runs repeat them.
-const PICTURES: usize = 100;
+const PICTURES: usize = 1_000;
 /// The seed of random pictures.
 const SEED: [u8; 32] = [1; 32];
 
@@ -53,7 +56,10 @@ pub(super) fn run(path: &Path, arguments: &InferBench) -> Result<ExitCode, Failu
         }
     };
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let figures = measure(&name, &model, &pictures, runs)?;
+    let figures = match model.settings().engine {
+        Engine::Enclave => enclaved(&name, &model, pictures, runs)?,
+        _ => measure(&name, &model, &pictures, runs)?,
+    };
     let table = table(&name, &model, &figures);
     show(&table, arguments.json);
     if arguments.json {
@@ -171,6 +177,42 @@ fn measure(
     Ok(known.map(|(what, unit, values)| of_values(what, unit, params.clone(), values)).collect())
 }
 
+/// The figures of a session with a simulated enclave, which is a process of this machine.
+fn enclaved(
+    name: &str,
+    model: &DeepModel,
+    pictures: Vec<NamedPicture>,
+    runs: usize,
+) -> Result<Vec<Line<Params>>, Failure> {
+    let pixels: Vec<Vec<u8>> = pictures.into_iter().map(|picture| picture.pixels.to_vec()).collect();
+    let (found, whole) = timed(|| timed::network(model, &pixels, runs));
+    let found = found?;
+    let seconds = |all: &[f64]| all.iter().map(|milliseconds| milliseconds / 1e3).collect::<Vec<f64>>();
+    let visits: Vec<f64> =
+        found.steps.iter().filter(|(name, _)| name == "inside").flat_map(|(_, all)| seconds(all)).collect();
+    let params = Params { network: name.to_owned(), set: model.settings().sizes.to_string() };
+    let peak = memory::resident().map(|[_, peak]| peak as f64);
+    let all = [
+        ("start", "s", vec![found.start / 1e3]),
+        ("keys", "s", vec![(found.open + found.keys) / 1e3]),
+        ("run", "s", seconds(&found.total)),
+        ("visits", "s", visits),
+        ("key_bytes", "B", vec![found.session.out_bytes as f64]),
+        ("key_memory", "B", vec![found.memory as f64]),
+        ("in_bytes", "B", vec![found.image.in_bytes as f64]),
+        ("out_bytes", "B", vec![found.image.out_bytes as f64]),
+        ("requests", "requests", vec![found.image.requests as f64]),
+        ("peak", "B", peak.into_iter().collect()),
+        ("degree", "coefficients", vec![model.settings().sizes.degree as f64]),
+        ("foretold_error", "logit", vec![model.forecast().error]),
+        ("equal", "pictures", vec![found.equal as f64]),
+        ("close", "pictures", vec![found.close as f64]),
+        ("whole", "s", vec![whole]),
+    ];
+    let known = all.into_iter().filter(|(_, _, values)| !values.is_empty());
+    Ok(known.map(|(what, unit, values)| of_values(what, unit, params.clone(), values)).collect())
+}
+
 impl Runs {
     fn add(&mut self, [encrypt, run, decrypt]: [f64; 3], judged: &Judged) {
         self.encrypt.push(encrypt);
@@ -231,7 +273,12 @@ fn judge(
 
 fn table(name: &str, model: &DeepModel, figures: &[Line<Params>]) -> Table {
     let set = &model.settings().sizes;
-    let title = format!("{name} in parameters {set}: client and server in one process, one thread");
+    let title = match model.settings().engine {
+        Engine::Enclave => {
+            format!("{name} in parameters {set}: maps in this process, one thread, and a SIMULATED enclave")
+        }
+        _ => format!("{name} in parameters {set}: client and server in one process, one thread"),
+    };
     let mut table = Table::new(title, &["what", "median", "least", "most", "unit", "runs"]);
     for figure in figures {
         let shown = |value: f64| match figure.unit.as_str() {

@@ -59,7 +59,10 @@ pub struct Arrangement {
 
 /// Why there is no arrangement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("step {step}: no arrangement in {slots} slots has at most 2^14 diagonals and 64 ciphertexts")]
+#[error(
+    "step {step}: no arrangement in {slots} slots has at most 2^14 diagonals and 64 ciphertexts: use smaller pictures or \
+     fewer channels, or let an enclave compute all but maps (--engine enclave)"
+)]
 pub struct ArrangeError {
     /// The step's name.
     pub step: String,

@@ -411,7 +411,7 @@ impl Lowering<'_> {
             _ => Err(fault(
                 name,
                 "expected a polynomial of degree 3 or more with the same coefficients for all channels, found others: \
-                 use one polynomial for the layer, or a degree of 2",
+                 use one polynomial for the layer, a degree of 2, or an enclave (--engine enclave)",
             )),
         }
     }

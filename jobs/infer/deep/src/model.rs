@@ -145,7 +145,8 @@ pub enum ModelError {
 
 /// What helps a network with too many levels.
 const FEWER_LEVELS: &str = "use average pools instead of maximum pools, replace activations by polynomials of degree two (--approximate \
-     quadratic) and train the network with them, or use fewer layers";
+     quadratic) and train the network with them, use fewer layers, or let an enclave compute all but maps (--engine \
+     enclave)";
 
 /// An error; one beyond all logits in words.
 fn shown(error: f64) -> String {
@@ -155,7 +156,10 @@ fn shown(error: f64) -> String {
 fn remedy(quadratic: bool) -> &'static str {
     match quadratic {
         true => "train the network with the polynomials of degree two in place of its activations",
-        false => "state the difference of logits that labels must tell apart (--margin), or use fewer layers",
+        false => {
+            "state the difference of logits that labels must tell apart (--margin), use fewer layers, or let an enclave \
+             compute all but maps (--engine enclave)"
+        }
     }
 }
 

@@ -483,3 +483,55 @@ fn a_network_for_an_enclave_is_served_with_its_maps_in_the_process_and_nowhere_e
     let log = server.stop();
     assert!(log.contains("warning: the enclave is SIMULATED"), "{log}");
 }
+
+#[test]
+fn a_plan_of_a_network_has_every_engine_and_takes_the_fastest_that_is_allowed() {
+    let place = Place::new();
+    let (onnx, folder) = (place.path("deep.onnx"), place.path("pictures"));
+    std::fs::create_dir(&folder).unwrap();
+    super::infer_pictures::deep_network(&onnx);
+    super::infer_pictures::deep_pictures(&folder);
+    let paths = [folder.as_str()];
+    let plan = |words: &[&str]| -> Value {
+        let all = [&["plan", "infer", "--model", &onnx, "--json", "--images"], &paths[..], words].concat();
+        serde_json::from_str(&said(&all)).unwrap()
+    };
+    let whole = plan(&[]);
+    let engines = whole["engines"].as_array().unwrap();
+    let names: Vec<&str> = engines.iter().map(|one| one["engine"].as_str().unwrap()).collect();
+    assert_eq!(names, ["levels", "refresh", "enclave", "enclave-plain"]);
+    assert_eq!(whole["chosen"], "enclave-plain", "nobody watches the enclave");
+    let of = |name: &str| engines.iter().find(|one| one["engine"] == name).unwrap();
+    for name in ["levels", "refresh", "enclave"] {
+        let one = of(name);
+        assert!(one["seconds"].as_f64().unwrap() > 0.0 && one["memory"].as_u64().unwrap() > 1 << 20, "{one}");
+        assert!(one["logit_error"].as_f64().unwrap() < one["margin"].as_f64().unwrap() / 2.0, "{one}");
+        assert_eq!(one["forbidden"], Value::Null, "{one}");
+    }
+    assert!(of("refresh")["key_bytes"].as_u64() > of("levels")["key_bytes"].as_u64(), "{whole}");
+    assert!(of("enclave")["seconds"].as_f64() < of("levels")["seconds"].as_f64(), "{whole}");
+    assert!(of("enclave")["visits"].as_u64().unwrap() > 2 && of("levels")["visits"] == 0, "{whole}");
+
+    // one engine, under requirements that forbid it or not
+    let levels = ["--engine", "levels"];
+    let watched = plan(&[&levels[..], &["--side-channels"]].concat());
+    assert_eq!((&watched["chosen"], watched["engines"].as_array().unwrap().len()), (&"levels".into(), 1));
+    let onnx_words = ["plan", "infer", "--model", &onnx, "--images"];
+    let refused_by = |words: &[&str]| {
+        let output = tobari(&[&onnx_words[..], &paths, words].concat());
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output)
+    };
+    for (words, why) in [
+        (&["--engine", "enclave", "--side-channels"][..], "activations may be in the clear in the enclave"),
+        (&["--engine", "enclave", "--without-enclave"], "it needs an enclave"),
+        (&["--engine", "levels", "--protect", "data,integrity"], "results may be wrong unnoticed"),
+        (&["--engine", "levels", "--protect", "data,model"], "the model need not be protected"),
+    ] {
+        let said = refused_by(words);
+        assert!(said.contains(why) && said.contains("no engine protects this"), "{words:?}: {said}");
+    }
+    // an ONNX file without pictures has no ranges
+    let output = tobari(&["plan", "infer", "--model", &onnx]);
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("give --images"), "{}", stderr(&output));
+}

@@ -89,7 +89,7 @@ fn a_picture_of_mnists_size_is_changed_for_the_built_in_model_alone_or_on_reques
 }
 
 /// A network of five maps for grey pictures of 6 rows and 8 columns, as ONNX.
-fn deep_network(path: &str) {
+pub(crate) fn deep_network(path: &str) {
     let number = |at: usize| ((at * 37 % 101) as f64 - 50.0) / 50.0;
     let dense = |inputs: usize, outputs: usize| LayerKind::Dense {
         outputs,
@@ -109,6 +109,16 @@ fn deep_network(path: &str) {
     std::fs::write(path, encode_onnx(&network)).unwrap();
 }
 
+/// Forty pictures for it in this folder.
+pub(crate) fn deep_pictures(folder: &str) {
+    let pixel = |number: usize, at: usize| ((number * 57 + at * (number + 3) * 29) % 256) as u8;
+    for number in 0..40 {
+        let pixels = (0..48).map(|at| pixel(number, at)).map(|grey| [grey, grey, grey, 255]).collect();
+        let picture = Picture { width: 8, height: 6, pixels };
+        std::fs::write(format!("{folder}/{number:02}.png"), picture.encode_png("it").unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn a_network_of_five_maps_goes_all_commands_with_pictures_that_are_no_squares() {
     let place = Place::new();
@@ -116,12 +126,7 @@ fn a_network_of_five_maps_goes_all_commands_with_pictures_that_are_no_squares() 
         (place.path("deep.onnx"), place.path("deep.tim"), place.path("key"), place.path("pictures"));
     deep_network(&onnx);
     std::fs::create_dir(&folder).unwrap();
-    let pixel = |number: usize, at: usize| ((number * 57 + at * (number + 3) * 29) % 256) as u8;
-    for number in 0..40 {
-        let pixels = (0..48).map(|at| pixel(number, at)).map(|grey| [grey, grey, grey, 255]).collect();
-        let picture = Picture { width: 8, height: 6, pixels };
-        std::fs::write(format!("{folder}/{number:02}.png"), picture.encode_png("it").unwrap()).unwrap();
-    }
+    deep_pictures(&folder);
     let told: Value =
         serde_json::from_str(&good(&["infer", "compile", &onnx, "-o", &model, "--images", &folder, "--json"])).unwrap();
     assert!(told["levels"].as_u64().unwrap() >= 8, "{told}");

@@ -55,6 +55,8 @@ pub struct Arrangement {
     pub levels: Vec<usize>,
     /// The price, for comparisons.
     pub price: f64,
+    /// The price of each step.
+    pub prices: Vec<f64>,
 }
 
 /// Why there is no arrangement.
@@ -72,6 +74,7 @@ pub struct ArrangeError {
 
 struct State {
     price: f64,
+    prices: Vec<f64>,
     layouts: Vec<Layout>,
     paths: Vec<Vec<Path>>,
 }
@@ -119,7 +122,7 @@ pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeEr
     let mut prices = Prices::default();
     let mut states: Vec<State> = inputs(steps.input, slot_bits)
         .into_iter()
-        .map(|layout| State { price: 0.0, layouts: vec![layout], paths: Vec::new() })
+        .map(|layout| State { price: 0.0, prices: Vec::new(), layouts: vec![layout], paths: Vec::new() })
         .collect();
     for (number, (name, step, output)) in steps.steps.iter().enumerate() {
         let level = step.needs(levels[number + 1]).into_iter().max().unwrap_or(0) as f64;
@@ -143,7 +146,9 @@ pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeEr
                 layouts.push(layout);
                 let mut all = state.paths.clone();
                 all.push(paths);
-                next.push(State { price: state.price + price * level, layouts, paths: all });
+                let mut prices = state.prices.clone();
+                prices.push(price * level);
+                next.push(State { price: state.price + price * level, prices, layouts, paths: all });
             }
         }
         states = best(next, &last_use, number + 1);
@@ -152,7 +157,8 @@ pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeEr
         }
     }
     let state = states.swap_remove(0);
-    Ok(Arrangement { layouts: state.layouts, paths: state.paths, levels, price: state.price })
+    let State { price, prices, layouts, paths } = state;
+    Ok(Arrangement { layouts, paths, levels, price, prices })
 }
 
 /// Data primes of each tensor: one, and one for each level that follows.

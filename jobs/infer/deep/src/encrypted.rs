@@ -127,22 +127,19 @@ impl Network {
     }
 
     fn prepare(&mut self) -> Result<(), RunError> {
-        let (mut places, mut bytes) = (Vec::new(), 0);
+        let mut places = Vec::new();
         for (step, parts) in self.circuit.parts.iter().enumerate() {
-            let level = self.circuit.argument_level(step);
             for (term, part) in parts.iter().enumerate() {
                 let Part::Products(products) = part else { continue };
-                for ((from, to), diagonals) in &products.diagonals {
-                    bytes += diagonals.len() * level * self.parameters.degree() * 8;
-                    places.push(Place { step, term, from: *from, to: *to });
-                }
+                let pairs = products.diagonals.keys();
+                places.extend(pairs.map(|(from, to)| Place { step, term, from: *from, to: *to }));
             }
             for (to, offsets) in self.circuit.offsets(step).into_iter().enumerate() {
                 let (scale, level) = (&self.scales[step + 1], self.circuit.level(step + 1));
                 self.offsets.insert((step, to), self.encoder.encode(&offsets, scale, level)?);
             }
         }
-        if bytes <= KEPT {
+        if are_kept(&self.circuit, &self.parameters) {
             for place in places {
                 let transform = self.weights(place)?;
                 self.transforms.insert(place, transform);
@@ -180,27 +177,7 @@ impl Network {
 
     /// The public facts: what a client needs for keys, questions and answers.
     pub fn card(&self) -> Card {
-        let circuit = &self.circuit;
-        let last = circuit.steps.steps.len();
-        let input = circuit.steps.input;
-        let numbers: Vec<f64> = (1..=input.len()).map(|number| number as f64).collect();
-        let place = |slots: Vec<f64>| slots.into_iter().map(|x| (x > 0.0).then(|| x as u32 - 1)).collect();
-        let places = circuit.layout(0).fill(&numbers, input).into_iter().map(place).collect();
-        let slots = circuit.layout(last).slots();
-        let mut logits = circuit.layout(last).places(circuit.steps.volume(last));
-        let guard = if circuit.steps.guarded { logits.pop() } else { None };
-        Card {
-            parameters: self.parameters.clone(),
-            shape: input,
-            places,
-            sent: (circuit.level(0), self.scales[0].clone()),
-            keys: self.keys(),
-            logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
-            error: self.error,
-            guard: guard.map(|place| (place / slots, place % slots)),
-            answer: (circuit.level(last), self.scales[last].clone()),
-            logit_bits: circuit.steps.unit.log2() as i32,
-        }
+        card_of(&self.circuit, &self.parameters, &self.scales, self.keys(), self.error)
     }
 
     /// A client's keys, each an object of its own and in any order, as one object.
@@ -361,6 +338,70 @@ pub(crate) fn visits(circuit: &Circuit) -> Result<Visits, RunError> {
 /// [`Network::keys`] of a circuit without refreshes, without the network.
 pub(crate) fn keys(circuit: &Circuit, parameters: &LatticeParameters) -> Vec<Input> {
     inputs_of(&pieces(circuit, parameters, BTreeMap::new()))
+}
+
+/// The same of any circuit.
+pub(crate) fn all_keys(circuit: &Circuit, parameters: &LatticeParameters) -> Result<Vec<Input>, RunError> {
+    let refresh = circuit.engine.refreshing().map(|kind| Refresh::new(parameters, kind.settings(parameters.degree())));
+    let known = refresh.transpose()?.as_ref().map_or_else(BTreeMap::new, Refresh::pieces);
+    Ok(inputs_of(&pieces(circuit, parameters, known)))
+}
+
+/// Data primes of a key.
+pub(crate) fn level_of(input: Input) -> usize {
+    match input {
+        Input::Rotation { level, .. }
+        | Input::Relinearization { level }
+        | Input::Conjugation { level }
+        | Input::Raise { level } => usize::from(level) + 1,
+        _ => 0,
+    }
+}
+
+/// Whether encoded weights stay in memory.
+pub(crate) fn are_kept(circuit: &Circuit, parameters: &LatticeParameters) -> bool {
+    let of_step = |(step, parts): (usize, &Vec<Part>)| -> usize {
+        let count = parts.iter().map(|part| match part {
+            Part::Products(products) => products.diagonals.values().map(BTreeMap::len).sum(),
+            Part::Scalar(_) => 0,
+        });
+        count.sum::<usize>() * circuit.argument_level(step) * parameters.degree() * 8
+    };
+    circuit.parts.iter().enumerate().map(of_step).sum::<usize>() <= KEPT
+}
+
+/// [`Network::card`] of a circuit, without the network.
+pub(crate) fn card(circuit: &Circuit, parameters: &LatticeParameters, error: f64) -> Result<Card, RunError> {
+    Ok(card_of(circuit, parameters, &scales(circuit)?, all_keys(circuit, parameters)?, Some(error)))
+}
+
+fn card_of(
+    circuit: &Circuit,
+    parameters: &LatticeParameters,
+    scales: &[Scale],
+    keys: Vec<Input>,
+    error: Option<f64>,
+) -> Card {
+    let last = circuit.steps.steps.len();
+    let input = circuit.steps.input;
+    let numbers: Vec<f64> = (1..=input.len()).map(|number| number as f64).collect();
+    let place = |slots: Vec<f64>| slots.into_iter().map(|x| (x > 0.0).then(|| x as u32 - 1)).collect();
+    let places = circuit.layout(0).fill(&numbers, input).into_iter().map(place).collect();
+    let slots = circuit.layout(last).slots();
+    let mut logits = circuit.layout(last).places(circuit.steps.volume(last));
+    let guard = if circuit.steps.guarded { logits.pop() } else { None };
+    Card {
+        parameters: parameters.clone(),
+        shape: input,
+        places,
+        sent: (circuit.level(0), scales[0].clone()),
+        keys,
+        logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
+        error,
+        guard: guard.map(|place| (place / slots, place % slots)),
+        answer: (circuit.level(last), scales[last].clone()),
+        logit_bits: circuit.steps.unit.log2() as i32,
+    }
 }
 
 /// Keys with their highest levels, of which some are known.

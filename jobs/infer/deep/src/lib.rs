@@ -10,12 +10,14 @@
 //! | [`matrix`], [`layout`], [`arrange`] | maps, places of numbers in slots, and the search for them |
 //! | [`settings`], [`place`] | parameters, and the places of refreshes |
 //! | [`machine`], [`simulate`], [`encrypted`] | a run: on any machine, on slots, on ciphertexts |
+//! | [`cost`] | time, memory and bytes of a compiled network |
 //! | [`enclaved`], [`mixed`] | all but maps inside an enclave |
 
 #![forbid(unsafe_code)]
 
 pub mod approximate;
 pub mod arrange;
+pub mod cost;
 pub mod enclaved;
 pub mod encrypted;
 pub mod file;

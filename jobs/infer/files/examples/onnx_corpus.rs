@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Without a name, the files of the tests' corpus. Calibration and questions are different pictures
-//! that look random. A network of more than 2^18 numbers in all nodes together is read only, because
-//! its compilation takes long.
+//! that look random. A network of more than 2^18 numbers in all nodes together is read only,
+//! because its compilation takes long.
 
 #![allow(clippy::print_stdout, reason = "an example")]
 
@@ -31,6 +31,10 @@ fn pictures(pixels: usize, count: usize, seed: u64) -> Vec<Vec<u8>> {
         state ^= state << 17;
         (state >> 32) as u8
     };
+    // the first states of a small seed have few bits
+    for _ in 0..64 {
+        next();
+    }
     (0..count).map(|_| (0..pixels).map(|_| next()).collect()).collect()
 }
 
@@ -65,7 +69,8 @@ fn compiled(graph: &Graph, engine: Option<EngineKind>) -> (String, bool) {
         Ok((worst, told, silent)) => {
             let foretold = model.forecast().error;
             let (set, count) = (&model.settings().sizes, asked.len());
-            let equal = if silent == 0 && worst <= foretold { "equal" } else { "WRONG" };
+            // where nothing is encrypted, doubles are rounded
+            let equal = if silent == 0 && worst <= foretold + 1e-12 { "equal" } else { "WRONG" };
             let text = format!(
                 "{equal}: off by {worst:.1e}, foretold {foretold:.1e}; {told} of {count} told as close or withheld; {set}"
             );

@@ -193,7 +193,8 @@ pub enum ApproximationError {
     /// A tolerance that no approximation within the limits reaches.
     #[error(
         "expected an error of at most {tolerance:e}, and found {best:e} with {depth} levels and {products} products \
-         as the least; raise the tolerance or the limits, or narrow the range"
+         as the least: use an activation with a smaller range or without a steep step, or let an enclave compute it \
+         (--engine enclave)"
     )]
     Unreachable {
         /// The tolerance.

@@ -321,7 +321,7 @@ fn headroom(text: &str) -> Result<f64, String> {
 }
 
 /// A margin between labels.
-fn margin(text: &str) -> Result<f64, String> {
+pub(super) fn margin(text: &str) -> Result<f64, String> {
     let margin = text.parse().ok().filter(|margin: &f64| margin.is_finite() && *margin > 0.0);
     margin.ok_or_else(|| "expected a number above 0".to_owned())
 }
@@ -394,7 +394,7 @@ pub struct CompileArguments {
 }
 
 /// A name of an engine.
-fn engine(name: &str) -> Result<EngineKind, String> {
+pub(super) fn engine(name: &str) -> Result<EngineKind, String> {
     name.parse()
 }
 

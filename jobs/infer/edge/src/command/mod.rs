@@ -5,6 +5,7 @@ mod ask;
 mod compile;
 #[cfg(linux_64)]
 pub mod costs;
+mod engines;
 mod files;
 mod image;
 mod local;

@@ -1,5 +1,6 @@
 //! `tobari plan infer`: the site of each layer of a network, with reasons.
 
+use crate::command::engines;
 use crate::command::placement::{argument, costs, protect, time};
 use crate::command::planned::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
 use serde_json::json;
@@ -12,6 +13,9 @@ use tobari_plan::place::{PlaceError, Placement};
 
 /// Plans and prints.
 pub fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.model {
+        return engines::run(arguments, path);
+    }
     let requirements = &arguments.requirements;
     let protect = protect(requirements, !arguments.without_enclave);
     let whose = match arguments.costs {

@@ -1,6 +1,10 @@
 //! The protection required for inference and the options of planning, as clap definitions.
 
+use super::arguments::{engine, margin};
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tobari_infer_deep::settings::EngineKind;
+use tobari_infer_files::images::Fit;
 
 /// What has to be protected: `tobari plan infer`, and `tobari serve --infer-enclave auto`.
 #[derive(Args, Default, PartialEq, Eq)]
@@ -25,7 +29,8 @@ pub(crate) struct InferRequirements {
 #[command(after_help = "\
 Examples:
     tobari plan infer --protect data,model
-    tobari plan infer --protect data --side-channels --json")]
+    tobari plan infer --protect data --side-channels --json
+    tobari plan infer --model net.onnx --images images.idx --engine levels --side-channels")]
 pub struct InferPlan {
     #[command(flatten)]
     pub(crate) requirements: InferRequirements,
@@ -43,6 +48,33 @@ pub struct InferPlan {
     /// Choose the cheapest plan, or the paper's (its tables 11 to 14).
     #[arg(long, default_value = "optimal", value_name = "WHOSE")]
     pub(crate) policy: WhosePolicy,
+    /// Plan this network instead of the paper's: an ONNX file, or a .tim file. Each engine is
+    /// compiled, which takes minutes for a deep network, and its time foretold from a rotation that
+    /// is measured here.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["costs", "policy", "enclave_factor"])]
+    pub(crate) model: Option<PathBuf>,
+    /// Plan this engine alone: levels, refresh or enclave, as in `tobari infer compile`.
+    #[arg(long, requires = "model", value_parser = engine, value_name = "HOW")]
+    pub(crate) engine: Option<EngineKind>,
+    /// Take ranges from these pictures: folders of PNG or JPEG files, single ones, .npy or idx
+    /// files.
+    #[arg(long, requires = "model", num_args = 1.., value_name = "PATH")]
+    pub(crate) images: Vec<PathBuf>,
+    /// Give pictures the form of the network's images: exact, stretch, crop or digit, as in
+    /// `tobari infer compile`.
+    #[arg(long, requires = "model", default_value_t = Fit::Exact, value_name = "HOW")]
+    pub(crate) fit: Fit,
+    /// Give the network (p/255 - MEAN)/DEVIATION for a pixel p. Give one mean, or one for each
+    /// channel, separated by commas.
+    #[arg(long, requires = "model", value_delimiter = ',', default_value = "0", value_name = "NUMBER")]
+    pub(crate) mean: Vec<f64>,
+    /// The deviation, in the same form as --mean.
+    #[arg(long, requires = "model", value_delimiter = ',', default_value = "1", value_name = "NUMBER")]
+    pub(crate) deviation: Vec<f64>,
+    /// Keep labels right down to this difference of the two largest logits. [default: that of 19 of
+    /// 20 pictures]
+    #[arg(long, requires = "model", value_name = "LOGITS", value_parser = margin)]
+    pub(crate) margin: Option<f64>,
     /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,9 +14,10 @@
 //!
 //! # The foretold error
 //! The simulator runs some pictures with the noise of every operation. The foretold error is five
-//! deviations of the noise, in the logit or the picture with the most, plus the largest error of approximations,
-//! with room for other pictures: half as much more, or 2.5 times as much in all if there were few.
-//! So it is measured on this very network, and no worst case that adds up layer by layer.
+//! deviations of the noise, in the logit or the picture with the most, plus the largest error of
+//! approximations, with room for other pictures: half as much more, or 2.5 times as much in all if
+//! there were few. So it is measured on this very network, and no worst case that adds up layer by
+//! layer.
 //!
 //! # The file
 //! `TIM`, version 3; [`encode`](DeepModel::encode) describes it.

@@ -137,3 +137,56 @@ def test_a_server_over_http_answers_the_same(serve, tmp_path, binary):
     assert client.ask(remote, infer.draw_digit(9)).label == 9
     assert remote.knows(client.name)
     assert client.ask(remote, infer.draw_digit(2)).label == 2
+
+
+CORPUS = ROOT / "jobs" / "infer" / "files" / "tests" / "corpus"
+#: channels, rows and columns of one of its networks
+SIGNAL = (1, 3, 32)
+
+
+def pictures(shape, count, seed):
+    generator = np.random.default_rng(seed)
+    return [generator.integers(0, 256, size=shape, dtype=np.uint8) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return infer.load_onnx(CORPUS / "signal.onnx", images=pictures(SIGNAL, 24, 1))
+
+
+def test_a_network_with_other_activations_is_answered_by_a_server_without_a_key(network):
+    assert isinstance(network, infer.Network) and network.engine == "levels"
+    assert network.shape == SIGNAL and 0 < network.error < network.margin / 2
+    server = infer.Server(network)
+    client = infer.Client(server.card, server.digest)
+    for image in pictures(SIGNAL, 3, 2):
+        found, plain = client.ask(server, image, "logits"), network.forward(infer.pixels(image))
+        assert np.abs(found.logits - plain).max() < 2 * network.error
+        assert found.close or found.label == plain.argmax()
+        simulated = network.simulate(infer.pixels(image), seed=3)
+        assert np.abs(simulated["logits"] - simulated["plain"]).max() <= simulated["error"]
+        assert (simulated["plain"] == plain).all() and not simulated["outside"]
+    # another client's question is not answered
+    other = infer.Client(server.card, server.digest)
+    with pytest.raises(tobari.Refused):
+        server.run(other.encrypt(pictures(SIGNAL, 1, 3)[0]))
+    with pytest.raises(tobari.Error, match="layouts and parameters of its own"):
+        infer.Server(network, set="infer-s")
+
+
+def test_networks_keep_their_bytes_and_engines_are_chosen_by_name(network, tmp_path):
+    again = infer.Network.from_bytes(network.to_bytes())
+    assert again.digest == network.digest and repr(again) == repr(network)
+    with pytest.raises(tobari.DecodeError):
+        infer.Network.from_bytes(network.to_bytes()[:-1])
+    enclave = infer.load_onnx(CORPUS / "signal.onnx", images=pictures(SIGNAL, 24, 1), engine="enclave")
+    assert enclave.engine == "enclave" and enclave.error < network.error
+    image = infer.pixels(pictures(SIGNAL, 1, 2)[0])
+    assert np.abs(enclave.simulate(image)["logits"] - enclave.forward(image)).max() < 1e-6
+    with pytest.raises(tobari.Error, match="--infer-enclave mixed-plain-reset"):
+        infer.Server(enclave)
+    with pytest.raises(tobari.Error, match="expected levels, refresh or enclave"):
+        infer.load_onnx(CORPUS / "signal.onnx", images=pictures(SIGNAL, 24, 1), engine="magic")
+    # without images there are no ranges
+    with pytest.raises(tobari.Error, match="--images|images"):
+        infer.load_onnx(CORPUS / "signal.onnx", engine="levels")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from ._progress import Progress
 
 Model = _infer.Model
 Compiled = _infer.Compiled
+Network = _infer.Network
 
-__all__ = ["Answer", "Client", "Compiled", "Model", "Remote", "Server", "draw_digit", "load_onnx", "read_png"]
+__all__ = ["Answer", "Client", "Compiled", "Model", "Network", "Remote", "Server", "draw_digit", "load_onnx", "read_png"]
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,20 @@ def load_onnx(
     mean: Sequence[float] = (0.0,),
     deviation: Sequence[float] = (1.0,),
     images: Iterable[Any] = (),
-    headroom: float = 2.0,
+    headroom: Optional[float] = None,
     margin: float | None = None,
-) -> Model:
-    """Loads a model from an ONNX file: a chain of convolutions, means, dense layers and polynomial activations of degree two.
+    engine: Optional[str] = None,
+    quadratic: bool = False,
+) -> Model | Network:
+    """Loads a network from an ONNX file, as PyTorch and others write it.
 
-    The network's input is `(pixel/255 - mean)/deviation`. With `images`, the ranges are their largest values times `headroom`;
-    without images, the ranges hold for every image, which costs precision.
+    A chain of at most three convolutions, means or dense layers with polynomial activations of degree two becomes a `Model`, which runs
+    fastest. Every other network becomes a `Network`: branches, pools, any depth and activation. It needs `images` like those to come.
+    `engine` (`levels`, `refresh` or `enclave`, as in `tobari infer compile`) and `quadratic`, which replaces activations by polynomials of degree
+    two, make a `Network` of any file.
+
+    The network's input is `(pixel/255 - mean)/deviation`. With `images`, the ranges are their largest values times `headroom` (by default 2);
+    without images, the ranges of a `Model` hold for every image, which costs precision.
     The images also determine the margin between labels: the difference of the two largest logits that 19 of 20 images reach.
     Without images, `margin` sets it.
     Images whose two best labels are equal determine no margin; this is an error without `margin`.
@@ -91,7 +99,15 @@ def load_onnx(
     The error lists everything that is not supported, all at once.
     """
     images = [pixels(image) for image in images]
-    return Model.from_onnx(Path(path).read_bytes(), list(mean), list(deviation), images, headroom, margin)
+    if engine is None and not quadratic:
+        try:
+            model = Model.from_onnx(Path(path).read_bytes(), list(mean), list(deviation), images, headroom or 2.0, margin)
+            if len(model.stages) <= 3:
+                return model
+        except Error:
+            if not images:
+                raise
+    return Network.compile(Path(path), list(mean), list(deviation), images, engine, margin, headroom, quadratic)
 
 
 class Client:
@@ -173,11 +189,20 @@ class Server:
     def __init__(
         self, model: Any, layout: Optional[str] = None, set: str = "infer-f", memory: int = 1 << 30
     ) -> None:  # `set` is the field's word
-        """A server for a `Model`, in a layout and a set of parameters, or for a `Compiled` model. `memory` limits the bytes of encoded weights."""
-        compiled = model if isinstance(model, _infer.Compiled) else model.compile(layout, set)
-        self.compiled: Compiled = compiled
-        self._service = compiled.service(memory)
-        self._sessions: Dict[bytes, _infer.Session] = {}
+        """A server for a `Model`, in a layout and a set of parameters, or for a `Compiled` model or a `Network`.
+
+        `memory` limits the bytes of encoded weights of a model. A network has its own layouts and parameters.
+        """
+        self._sessions: Dict[bytes, Union[_infer.Session, _infer.NetworkSession]] = {}
+        self._service: Union[_infer.Service, _infer.NetworkService]
+        if isinstance(model, _infer.Network):
+            if layout is not None or set != "infer-f":
+                raise Error("this network has layouts and parameters of its own: leave layout and set out")
+            self.compiled: Any = model
+            self._service = model.service()
+            return
+        self.compiled = model if isinstance(model, _infer.Compiled) else model.compile(layout, set)
+        self._service = self.compiled.service(memory)
 
     @property
     def card(self) -> bytes:

@@ -1,10 +1,23 @@
+import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Compiled", "Holder", "Model", "Service", "Session", "decode_png_digit", "draw_digit"]
+__all__ = [
+    "Compiled",
+    "Holder",
+    "Model",
+    "Network",
+    "NetworkService",
+    "NetworkSession",
+    "Service",
+    "Session",
+    "decode_png_digit",
+    "draw_digit",
+]
 
+_Path = Union[str, "os.PathLike[str]"]
 _Progress = Union[None, bool, Callable[[int, int], Any]]
 
 @final
@@ -60,6 +73,55 @@ class Service:
 
 @final
 class Session:
+    @property
+    def name(self) -> bytes: ...
+    @property
+    def memory(self) -> int: ...
+    def run(self, questions: Sequence[bytes], progress: _Progress = None) -> List[bytes]: ...
+
+@final
+class Network:
+    @staticmethod
+    def compile(
+        path: _Path,
+        mean: Sequence[float],
+        deviation: Sequence[float],
+        images: Sequence[bytes],
+        engine: Optional[str] = None,
+        margin: Optional[float] = None,
+        headroom: Optional[float] = None,
+        quadratic: bool = False,
+    ) -> Network: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Network: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def shape(self) -> Tuple[int, int, int]: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def set(self) -> str: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def error(self) -> float: ...
+    def forward(self, pixels: bytes) -> npt.NDArray[np.float64]: ...
+    def simulate(self, pixels: bytes, seed: int = 0) -> Dict[str, Any]: ...
+    def service(self) -> NetworkService: ...
+
+@final
+class NetworkService:
+    def card(self) -> bytes: ...
+    @property
+    def digest(self) -> bytes: ...
+    def session(self, keys: bytes) -> NetworkSession: ...
+
+@final
+class NetworkSession:
     @property
     def name(self) -> bytes: ...
     @property

@@ -4,10 +4,13 @@
 //! and the other on the command line or behind HTTP. A question is for one model under one key;
 //! both are compared before any computation.
 
+mod network;
+mod questions;
+
 use crate::arrays;
 use crate::errors::{failed, malformed, refused};
 use crate::randomness::generator;
-use crate::work::{Watch, long, short};
+use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
@@ -16,14 +19,13 @@ use tobari_infer::compile::{self, Card};
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::fold::{FoldOptions, Reach, fold};
 use tobari_infer::forecast::noisy;
-use tobari_infer::holder::{self, NAME_BYTES, Sealed, SealedKind, short as beginning};
+use tobari_infer::holder::{self, NAME_BYTES, short as beginning};
 use tobari_infer::precision::StageReport;
 use tobari_infer::ready::{SET, ready};
 use tobari_infer::server::{self, Keyring};
 use tobari_infer::{self as infer, messages};
 use tobari_infer_files::images::decode_digit;
 use tobari_infer_files::onnx::{Pixels, decode_onnx};
-use tobari_lattice::ckks::SeededCiphertext;
 use tobari_lattice::params::NamedSet;
 use tobari_octets::sha256;
 use zeroize::Zeroizing;
@@ -262,33 +264,6 @@ struct Session {
     ring: Keyring,
 }
 
-impl Session {
-    /// Answers questions, one after the other.
-    fn answers(&self, questions: &[Vec<u8>], watch: &Watch) -> PyResult<Vec<Vec<u8>>> {
-        let mut rng = generator()?;
-        let mut answers = Vec::with_capacity(questions.len());
-        watch.expect(questions.len());
-        for question in questions {
-            let sealed = Sealed::decode(SealedKind::Question, question).map_err(malformed)?;
-            for (what, expected, found) in [("model", &self.model, &sealed.model), ("key", &self.name, &sealed.keys)] {
-                if expected != found {
-                    let (expected, found) = (beginning(expected), beginning(found));
-                    return Err(refused(format!(
-                        "expected a question for the {what} {expected}, found one for {found}"
-                    )));
-                }
-            }
-            let image = messages::decode_question(sealed.body, self.service.card()).map_err(malformed)?;
-            let image = image.iter().map(SeededCiphertext::expand).collect();
-            let logits = self.service.resume(&self.ring).run(image, &mut rng).map_err(failed)?;
-            let body = messages::encode_answer(&logits).map_err(failed)?;
-            answers.push(Sealed { kind: SealedKind::Answer, body: &body, ..sealed }.encode());
-            watch.step()?;
-        }
-        Ok(answers)
-    }
-}
-
 #[pymethods]
 impl Session {
     /// SHA-256 of the keys: their name.
@@ -311,10 +286,12 @@ impl Session {
         questions: Vec<Vec<u8>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let this =
-            Self { model: self.model, service: Arc::clone(&self.service), name: self.name, ring: self.ring.clone() };
-        let answers =
-            long(py, progress.map(|progress| (progress, "images")), move |watch| this.answers(&questions, watch))?;
+        let (service, ring, names) = (Arc::clone(&self.service), self.ring.clone(), [self.model, self.name]);
+        let answers = long(py, progress.map(|progress| (progress, "images")), move |watch| {
+            let mut rng = generator()?;
+            let run = |image| service.resume(&ring).run(image, &mut rng).map_err(failed);
+            questions::answers(&questions, [&names[0], &names[1]], service.card(), watch, run)
+        })?;
         Ok(answers.iter().map(|answer| PyBytes::new(py, answer)).collect())
     }
 }
@@ -437,5 +414,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Compiled>()?;
     module.add_class::<Service>()?;
     module.add_class::<Session>()?;
+    module.add_class::<network::Network>()?;
+    module.add_class::<network::NetworkService>()?;
+    module.add_class::<network::NetworkSession>()?;
     module.add_class::<Holder>()
 }

@@ -4,6 +4,7 @@
 use crate::enclaved::{self, Enclaved};
 use crate::encrypted::{Network, NetworkKeys, RunError};
 use crate::lower;
+use crate::machine::Circuit;
 use crate::model::{DeepModel, Inside, ModelError};
 use std::sync::Arc;
 use tobari_infer::guarded::{HostError, MixedNetwork, Numbers, ProcessNetwork, ProcessSession, VisitEnclave};
@@ -30,7 +31,17 @@ impl InsideNetwork {
     /// # Errors
     /// As [`DeepModel::circuit`].
     pub fn new(model: &DeepModel) -> Result<Option<Self>, ModelError> {
-        let Some(Inside { enclaved, parameters, visits, keys, error }) = model.inside()? else { return Ok(None) };
+        Self::of(model, &model.circuit()?)
+    }
+
+    /// The same with the model's circuit.
+    ///
+    /// # Errors
+    /// As [`DeepModel::circuit`].
+    pub fn of(model: &DeepModel, circuit: &Circuit) -> Result<Option<Self>, ModelError> {
+        let Some(Inside { enclaved, parameters, visits, keys, error }) = model.inside(circuit)? else {
+            return Ok(None);
+        };
         let (digest, graph) = (model.digest(), model.graph());
         let (pixels, classes, enclaved) = (graph.input().len(), graph.output().len(), Arc::new(enclaved));
         Ok(Some(Self { digest, pixels, classes, enclaved, parameters, visits, keys, error }))

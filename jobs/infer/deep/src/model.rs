@@ -384,23 +384,19 @@ impl DeepModel {
         Ok(Self { graph, options: own, facts: lowered.facts, settings, forecast })
     }
 
-    /// The part of a network that an enclave computes, with the parameters, the places of the
-    /// ciphertexts of its visits ([`Network::visits`]), and the keys that the process needs; `None`
-    /// for a network of another engine.
+    /// The part of a network that an enclave computes, in `circuit`, which is this model's: with the
+    /// parameters, the places of the ciphertexts of its visits ([`Network::visits`]), and the keys
+    /// that the process needs. `None` for a network of another engine.
     ///
     /// # Errors
     /// As [`Self::circuit`].
-    pub fn inside(&self) -> Result<Option<Inside>, ModelError> {
+    pub fn inside(&self, circuit: &Circuit) -> Result<Option<Inside>, ModelError> {
         if self.settings.engine != Engine::Enclave {
             return Ok(None);
         }
-        let lowered = lower(&self.graph, Source::Facts(&self.facts), self.options)?;
-        let arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
-        let circuit = Circuit::new(lowered.steps, arrangement, Engine::Enclave);
         let parameters = self.settings.sizes.parameters()?;
-        let visits = encrypted::visits(&circuit)?;
-        let keys = encrypted::keys(&circuit, &parameters);
-        let enclaved = Enclaved::new(circuit.steps, &circuit.arrangement);
+        let (visits, keys) = (encrypted::visits(circuit)?, encrypted::keys(circuit, &parameters));
+        let enclaved = Enclaved::new(circuit.steps.clone(), &circuit.arrangement);
         Ok(Some(Inside { enclaved, parameters, visits, keys, error: self.forecast.error }))
     }
 
@@ -447,8 +443,16 @@ impl DeepModel {
     /// # Errors
     /// As [`Self::circuit`].
     pub fn network(&self) -> Result<Network, ModelError> {
+        self.network_of(self.circuit()?)
+    }
+
+    /// The same of a circuit that is there, and is this model's.
+    ///
+    /// # Errors
+    /// As [`Self::circuit`].
+    pub fn network_of(&self, circuit: Circuit) -> Result<Network, ModelError> {
         let parameters = self.settings.sizes.parameters()?;
-        Ok(Network::new(self.circuit()?, &parameters)?.with_error(self.forecast.error))
+        Ok(Network::new(circuit, &parameters)?.with_error(self.forecast.error))
     }
 
     /// The result for a picture in the slots of `circuit`, which is this model's, with noise.

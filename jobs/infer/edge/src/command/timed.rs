@@ -114,13 +114,14 @@ pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measure
 /// # Errors
 /// [`Failure`] for a network of another engine, and for another label.
 pub fn network(model: &DeepModel, pictures: &[Vec<u8>], runs: usize) -> Result<Measured, Failure> {
-    let inside = InsideNetwork::new(model).map_err(failed)?.ok_or_else(|| {
+    let circuit = model.circuit().map_err(failed)?;
+    let inside = InsideNetwork::of(model, &circuit).map_err(failed)?.ok_or_else(|| {
         Failure::Call("expected a network that was compiled with --engine enclave, found another".to_owned())
     })?;
     let setup = NetworkSetup::mixed(model.encode(), Box::new(inside));
     let images = u32::try_from(runs + 1).map_err(failed)?;
     let configuration = setup.configuration(OutputPolicy::Label, 1, images).map_err(failed)?;
-    let host = Host::mixed(Box::new(Process::new(model.network().map_err(failed)?)));
+    let host = Host::mixed(Box::new(Process::new(model.network_of(circuit).map_err(failed)?)));
     let route = setup.route();
     let setup = setup.encode();
     let one = Measurable { combination: route.combination, layout: route.layout, configuration, setup, host };

@@ -100,8 +100,10 @@ impl Prepared {
                 (NetworkSetup::plain(parameters.clone(), model.encode(), clear), Host::passing_on())
             }
             _ => {
-                let inside = InsideNetwork::new(model).map_err(text)?.ok_or("expected a network for an enclave")?;
-                let process = Process::new(model.network().map_err(text)?);
+                let circuit = model.circuit().map_err(text)?;
+                let inside = InsideNetwork::of(model, &circuit).map_err(text)?;
+                let inside = inside.ok_or("expected a network for an enclave")?;
+                let process = Process::new(model.network_of(circuit).map_err(text)?);
                 (NetworkSetup::mixed(model.encode(), Box::new(inside)), Host::mixed(Box::new(process)))
             }
         };

@@ -384,9 +384,9 @@ impl DeepModel {
         Ok(Self { graph, options: own, facts: lowered.facts, settings, forecast })
     }
 
-    /// The part of a network that an enclave computes, in `circuit`, which is this model's: with the
-    /// parameters, the places of the ciphertexts of its visits ([`Network::visits`]), and the keys
-    /// that the process needs. `None` for a network of another engine.
+    /// The part of a network that an enclave computes, in `circuit`, which is this model's. It has
+    /// the parameters, the places of the ciphertexts of its visits ([`Network::visits`]), and the
+    /// keys that the process needs. `None` for a network of another engine.
     ///
     /// # Errors
     /// As [`Self::circuit`].

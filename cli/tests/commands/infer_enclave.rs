@@ -525,6 +525,7 @@ fn a_plan_of_a_network_has_every_engine_and_takes_the_fastest_that_is_allowed() 
     for (words, why) in [
         (&["--engine", "enclave", "--side-channels"][..], "activations may be in the clear in the enclave"),
         (&["--engine", "enclave", "--without-enclave"], "it needs an enclave"),
+        (&["--engine", "enclave", "--active-host"], "the host does what it was told"),
         (&["--engine", "levels", "--protect", "data,integrity"], "results may be wrong unnoticed"),
         (&["--engine", "levels", "--protect", "data,model"], "the model need not be protected"),
     ] {

@@ -230,6 +230,10 @@ impl Found {
         if self.key_inside && !wanted.enclave {
             return Err("it needs an enclave".to_owned());
         }
+        // such a host adds to ciphertexts, and sees which sums end the session
+        if self.costs.visits > 0 && wanted.active_host && wanted.user_data {
+            return Err("it would be if the host does what it was told".to_owned());
+        }
         let (inference, protect) = (self.inference(), self.protect(wanted));
         inference.place(&protect).map(|_| self.costs.seconds).map_err(|error| {
             let ways: Vec<&str> = relaxations(&inference, &protect).iter().map(|way| way.gives_up).collect();

@@ -265,7 +265,7 @@ impl NetworkSetup {
 /// The messages of a round of a network whose maps the process computes.
 fn script(network: &dyn MixedNetwork, output: OutputPolicy) -> Result<Script, RouteError> {
     let (found, most) = (network.visits().len(), usize::from(u8::MAX - RESETS) + 3);
-    let [first, resets @ .., last] = network.visits() else { return Err(RouteError::TooLarge) };
+    let [first, resets @ .., last] = network.visits() else { return Err(RouteError::NoMap) };
     if found > most {
         return Err(RouteError::Visits { found, most });
     }

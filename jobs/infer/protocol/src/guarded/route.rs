@@ -187,6 +187,9 @@ pub enum RouteError {
         /// The most.
         most: usize,
     },
+    /// A network without a map for the process.
+    #[error("expected a network with a linear map, found none: serve it with --infer-enclave enclave-plain")]
+    NoMap,
     /// More steps or longer messages than a script allows.
     #[error("expected a model whose keys and ciphertexts fit a script, found a larger one")]
     TooLarge,

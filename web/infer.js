@@ -27,10 +27,11 @@ function failed(error) {
 async function begin(token) {
   view.models = await admitted(ask, { url: view.server, token }, "no model to ask. Start it with: tobari serve --infer digits");
   if (!view.models) return;
-  const takes = ({ image: [channels, height, width] }) => channels === 1 && height === SIDE && width === SIDE;
+  const takes = ({ image: [channels, height, width], large_keys }) =>
+    channels === 1 && height === SIDE && width === SIDE && !large_keys;
   view.models = view.models.filter(takes);
   if (view.models.length === 0) {
-    return not_served(`None of this server's models takes a grey image of ${SIDE} × ${SIDE} pixels.`);
+    return not_served(`None of this server's models takes a grey image of ${SIDE} × ${SIDE} pixels and keys that fit a page.`);
   }
   $("model").replaceChildren(...view.models.map(({ name, digest }) => new Option(name, digest)));
   $("models").hidden = view.models.length < 2;

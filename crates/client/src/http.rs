@@ -2,12 +2,13 @@
 
 use crate::{CONNECT_TIMEOUT, ClientError, ClientTls, Target};
 use axum::{
-    body::{Body, Bytes, to_bytes},
-    http::{HeaderMap, Method, Request, header},
+    body::{Body, Bytes, HttpBody, to_bytes},
+    http::{HeaderMap, Method, Request, header, response::Parts},
 };
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long to retry at a busy server, and the pause between attempts if the server states none. A
@@ -125,6 +126,47 @@ impl HttpConnection {
         self.ask(Method::DELETE, HttpRequest { body: None, ..request }).await
     }
 
+    /// As [`Self::send`], for a reply that takes minutes: `hear` gets the body so far whenever a
+    /// part arrives. The request's patience is for the reply's beginning, and then for each part.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn send_hearing(
+        &mut self,
+        request: HttpRequest,
+        mut hear: impl FnMut(&[u8]),
+    ) -> Result<HttpReply, ClientError> {
+        let method = if request.body.is_some() { Method::POST } else { Method::GET };
+        let reply = self.heard(method, request, &mut hear).await;
+        if reply.is_err() {
+            self.sender = None;
+        }
+        reply
+    }
+
+    async fn heard(
+        &mut self,
+        method: Method,
+        request: HttpRequest,
+        hear: &mut impl FnMut(&[u8]),
+    ) -> Result<HttpReply, ClientError> {
+        let (waited, most) = (request.patience, request.most);
+        let slow = |_| ClientError::Timeout { what: "reply", waited };
+        let (head, mut body) = timeout(waited, self.begin(method, request)).await.map_err(slow)??;
+        let mut whole = Vec::new();
+        while let Some(part) = timeout(waited, next_frame(&mut body)).await.map_err(slow)? {
+            // what is no data is a trailer
+            let Ok(part) = part?.into_data() else { continue };
+            if part.len() > most - whole.len() {
+                return Err(ClientError::Reply { most });
+            }
+            whole.extend_from_slice(&part);
+            hear(&whole);
+        }
+        self.received += whole.len() as u64;
+        Ok(HttpReply { status: head.status.as_u16(), body: whole.into(), headers: head.headers })
+    }
+
     async fn ask(&mut self, method: Method, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let waited = request.patience;
         let reply = timeout(waited, self.reply(method, request)).await;
@@ -136,6 +178,16 @@ impl HttpConnection {
     }
 
     async fn reply(&mut self, method: Method, asked: HttpRequest) -> Result<HttpReply, ClientError> {
+        let most = asked.most;
+        let (head, body) = self.begin(method, asked).await?;
+        let body = to_bytes(Body::new(body), most).await;
+        let body = body.map_err(|_| ClientError::Reply { most })?;
+        self.received += body.len() as u64;
+        Ok(HttpReply { status: head.status.as_u16(), body, headers: head.headers })
+    }
+
+    /// Sends a request, and reads the head of its reply.
+    async fn begin(&mut self, method: Method, asked: HttpRequest) -> Result<(Parts, Incoming), ClientError> {
         let open = match self.sender.take() {
             Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
             None => None,
@@ -160,12 +212,13 @@ impl HttpConnection {
             let value = header::HeaderValue::from_str(value).map_err(|_| wrong("expected a header's value"))?;
             request.headers_mut().insert(name, value);
         }
-        let (head, body) = sender.send_request(request).await?.into_parts();
-        let body = to_bytes(Body::new(body), asked.most).await;
-        let body = body.map_err(|_| ClientError::Reply { most: asked.most })?;
-        self.received += body.len() as u64;
-        Ok(HttpReply { status: head.status.as_u16(), body, headers: head.headers })
+        Ok(sender.send_request(request).await?.into_parts())
     }
+}
+
+/// The next part of a body; none at its end.
+async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
 }
 
 impl HttpReply {

@@ -140,14 +140,14 @@ impl Engine {
     }
 
     /// The answer to a question, and the seconds of each step. `progress` hears the number of each
-    /// step of a network of any depth before it begins, and the number of all, and ends the run by
-    /// returning `false`.
+    /// step of a network of any depth before it begins, the number of all, and the step's name, and
+    /// ends the run by returning `false`.
     pub(crate) fn answer(
         &self,
         card: &Card,
         ring: &Ring,
         question: &[u8],
-        mut progress: impl FnMut(usize, usize) -> bool,
+        mut progress: impl FnMut(usize, usize, &str) -> bool,
     ) -> Result<(Vec<u8>, Seconds), EngineError> {
         let question = messages::decode_question(question, card)?;
         let image = question.iter().map(SeededCiphertext::expand).collect();
@@ -163,7 +163,7 @@ impl Engine {
                 let mut starts = Vec::with_capacity(steps.len());
                 let answer = network.run(image, ring, &mut rng, |step| {
                     starts.push(began.elapsed().as_secs_f64());
-                    progress(step, steps.len())
+                    progress(step, steps.len(), steps.get(step).map_or("", |(name, ..)| name.as_str()))
                 })?;
                 let ends = starts.iter().skip(1).copied().chain([began.elapsed().as_secs_f64()]);
                 let times = starts.iter().zip(ends).map(|(start, end)| end - start);

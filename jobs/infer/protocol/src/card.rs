@@ -20,7 +20,7 @@
 //!
 //! **A card comes from a server that may lie.** A client allocates only for the bytes of the card,
 //! with two exceptions, both bounded. The size of the keys is at most [`MAX_KEYS_BYTES`]; with
-//! refreshes, which no server offers, at most [`MAX_REFRESH_KEYS_BYTES`]. The parameters have at
+//! refreshes at most [`MAX_REFRESH_KEYS_BYTES`]. The parameters have at
 //! most `2^16` coefficients and 64 primes; they decode only with 128 bits of security. For any
 //! card, a question is an encryption under a fresh secret of these parameters: a lie costs the
 //! client only a wrong answer.
@@ -39,8 +39,7 @@ use tobari_lattice::wire::{self, LatticeWireError};
 pub const MAX_CARD_BYTES: usize = 1 << 23;
 /// The most bytes of the keys that a card asks for.
 pub const MAX_KEYS_BYTES: usize = 1 << 31;
-/// The same of a model with refreshes, which runs where its keys are made: 8 GiB where memory has
-/// so many addresses.
+/// The same of a model with refreshes: 8 GiB where memory has so many addresses.
 pub const MAX_REFRESH_KEYS_BYTES: usize = match 1usize.checked_shl(33) {
     Some(most) => most,
     None => MAX_KEYS_BYTES,

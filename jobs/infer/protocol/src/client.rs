@@ -206,18 +206,22 @@ impl Client {
     /// [`ClientError::Operation`].
     pub fn keys(&self, rng: &mut impl CryptoRng) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
         let mut all = Vec::with_capacity(self.card.keys.len());
-        self.each_key(rng, |input, key| all.push((input, key)))?;
+        self.each_key(rng, |input, key| {
+            all.push((input, key));
+            true
+        })?;
         Ok(all)
     }
 
-    /// As [`Self::keys`], one after another: `take` gets each of them.
+    /// As [`Self::keys`], one after another: `take` gets each of them, and returns whether to go
+    /// on.
     ///
     /// # Errors
     /// As [`Self::keys`].
     pub fn each_key(
         &self,
         rng: &mut impl CryptoRng,
-        mut take: impl FnMut(Input, EvaluationKeys),
+        mut take: impl FnMut(Input, EvaluationKeys) -> bool,
     ) -> Result<(), ClientError> {
         for input in &self.card.keys {
             let mut key = EvaluationKeys::new(&self.card.parameters);
@@ -234,7 +238,9 @@ impl Client {
                 }
                 _ => continue,
             }
-            take(*input, key);
+            if !take(*input, key) {
+                break;
+            }
         }
         Ok(())
     }

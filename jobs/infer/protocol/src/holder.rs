@@ -16,7 +16,7 @@
 use super::card::{CardError, MAX_CARD_BYTES};
 use super::client::{AnswerView, Client, ClientError, Output};
 use super::compile::Card;
-use super::messages::{self, MessageError};
+use super::messages::{self, KeysName, MessageError};
 use super::program::Input;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
@@ -97,9 +97,12 @@ impl Holder {
         card.check()?;
         let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
         // keys may take gigabytes: one at a time
-        let mut hash = Sha256::new_with_prefix(messages::KEYS_HEAD);
-        holder.each_key(|_, key| hash.update(messages::encode_key(&key)))?;
-        holder.keys = hash.finalize().into();
+        let mut name = KeysName::default();
+        holder.each_key(|_, key| {
+            name.add(&messages::encode_key(&key));
+            true
+        })?;
+        holder.keys = name.finish();
         Ok(holder)
     }
 
@@ -119,6 +122,21 @@ impl Holder {
         let keys = holder.keys()?;
         holder.keys = Sha256::digest(&keys).into();
         Ok((holder, keys))
+    }
+
+    /// As [`Self::generate`], for a card of a toy that is not secure.
+    ///
+    /// # Errors
+    /// As [`Self::generate`].
+    #[doc(hidden)]
+    pub fn insecure_for_tests(
+        card: Card,
+        model: [u8; NAME_BYTES],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, HolderError> {
+        let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
+        holder.keys = Sha256::digest(holder.keys()?).into();
+        Ok(holder)
     }
 
     /// The digest of the model.
@@ -159,12 +177,32 @@ impl Holder {
     /// As [`Self::keys`].
     pub fn loose_keys(&self) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
         let mut all = Vec::with_capacity(self.card.keys.len());
-        self.each_key(|input, key| all.push((input, key)))?;
+        self.each_key(|input, key| {
+            all.push((input, key));
+            true
+        })?;
         Ok(all)
     }
 
-    /// Makes the same keys one after another: `take` gets each of them.
-    fn each_key(&self, take: impl FnMut(Input, EvaluationKeys)) -> Result<(), ClientError> {
+    /// The bytes of the same keys one after another, from a place in the card's order on, for a
+    /// server that takes them one by one: `send` gets each place and the key's bytes
+    /// ([`messages::decode_key`]), and returns whether to go on. The keys before that place are
+    /// made, too, because all are drawn in one order.
+    ///
+    /// # Errors
+    /// As [`Self::keys`].
+    pub fn each_message(&self, from: usize, mut send: impl FnMut(usize, Vec<u8>) -> bool) -> Result<(), ClientError> {
+        let mut place = 0;
+        self.each_key(|_, key| {
+            let goes_on = place < from || send(place, messages::encode_key(&key));
+            place += 1;
+            goes_on
+        })
+    }
+
+    /// Makes the same keys one after another: `take` gets each of them, and returns whether to go
+    /// on.
+    fn each_key(&self, take: impl FnMut(Input, EvaluationKeys) -> bool) -> Result<(), ClientError> {
         let drawn = Zeroizing::new(self.seed.derive(KEYS).to_bytes());
         self.client()?.each_key(&mut ChaCha20Rng::from_seed(*drawn), take)
     }

@@ -16,6 +16,7 @@
 
 use super::compile::{Card, name};
 use super::program::Input;
+use sha2::{Digest, Sha256};
 use tobari_lattice::ckks::{Ciphertext, EvaluationKeys, SeededCiphertext};
 use tobari_lattice::refresh::KeyPiece;
 use tobari_lattice::wire::VERSION;
@@ -154,8 +155,35 @@ fn key_bytes(card: &Card, input: Input) -> usize {
     wire::encode_parameters(&card.parameters).len() + rest + body
 }
 
+/// The lengths of the keys in a message of them, in the card's order.
+pub fn key_lengths(card: &Card) -> Vec<usize> {
+    card.keys.iter().map(|input| key_bytes(card, *input)).collect()
+}
+
 /// The first bytes of a message of keys.
-pub(crate) const KEYS_HEAD: [u8; 2] = [VERSION, KEYS];
+pub const KEYS_HEAD: [u8; 2] = [VERSION, KEYS];
+
+/// Computes the name of keys, the SHA-256 of their message, from one key after another.
+#[derive(Clone)]
+pub struct KeysName(Sha256);
+
+impl Default for KeysName {
+    fn default() -> Self {
+        Self(Sha256::new_with_prefix(KEYS_HEAD))
+    }
+}
+
+impl KeysName {
+    /// Takes the bytes of the next key in the card's order.
+    pub fn add(&mut self, key: &[u8]) {
+        self.0.update(key);
+    }
+
+    /// The name.
+    pub fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
 
 /// Encodes a key that is alone in its object.
 pub(crate) fn encode_key(key: &EvaluationKeys) -> Vec<u8> {
@@ -195,20 +223,31 @@ pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKe
     for input in &card.keys {
         let (one, next) = rest.split_at_checked(key_bytes(card, *input)).unwrap_or((rest, &[]));
         rest = next;
-        let one = wire::without_identity(one)?;
-        let key = match input {
-            Input::Raise { .. } => wire::decode_ckks_raise_keys(one, &card.parameters)?,
-            _ => wire::decode_ckks_evaluation_keys(one, &card.parameters)?,
-        };
-        let fits = |key: &EvaluationKeys| match piece(*input, card.parameters.degree() / 2) {
-            Some((KeyPiece::Raise, _)) => key.is_raise(),
-            Some((piece, level)) => key.only().is_some() && key.level_of(piece) == Some(level),
-            None => false,
-        };
-        let key = Some(key).filter(fits).ok_or_else(|| MessageError::Key { name: name(*input) })?;
-        keys.push((*input, key));
+        keys.push((*input, decode_key(one, card, *input)?));
     }
     Ok(keys)
+}
+
+/// Decodes one key of a message of keys.
+///
+/// # Errors
+/// [`MessageError`], for another key than this one, too.
+pub fn decode_key(bytes: &[u8], card: &Card, input: Input) -> Result<EvaluationKeys, MessageError> {
+    let (expected, found) = (key_bytes(card, input), bytes.len());
+    if expected != found {
+        return Err(MessageError::Length { expected, found });
+    }
+    let one = wire::without_identity(bytes)?;
+    let key = match input {
+        Input::Raise { .. } => wire::decode_ckks_raise_keys(one, &card.parameters)?,
+        _ => wire::decode_ckks_evaluation_keys(one, &card.parameters)?,
+    };
+    let fits = |key: &EvaluationKeys| match piece(input, card.parameters.degree() / 2) {
+        Some((KeyPiece::Raise, _)) => key.is_raise(),
+        Some((piece, level)) => key.only().is_some() && key.level_of(piece) == Some(level),
+        None => false,
+    };
+    Some(key).filter(fits).ok_or_else(|| MessageError::Key { name: name(input) })
 }
 
 /// Encodes a question.

@@ -133,8 +133,9 @@ fn told(
     ));
     if refreshes > 0 {
         output::result(format!(
-            "{refreshes} refreshes, seconds each; the keys are too large for a server: `tobari infer run` takes them on \
-             one machine"
+            "{refreshes} refreshes, seconds each; a server keeps the keys in files: `tobari serve --data FOLDER \
+             --infer-keys {}MiB`",
+            keys.div_ceil(1 << 20)
         ));
     }
     output::result(format!("{} steps; `--json` lists them", circuit.steps.steps.len()));

@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &InferPlan, path: &std::path::Path) -> Result<ExitC
         };
         let runs = match kind {
             EngineKind::Levels => "tobari serve --infer",
-            EngineKind::Refresh => "tobari infer run",
+            EngineKind::Refresh => "tobari serve --data FOLDER --infer",
             EngineKind::Enclave => "tobari serve --infer-enclave mixed-plain-reset",
         };
         all.push(Candidate { name: kind.name(), runs, found: found.map_err(|failure| failure.to_string()) });

@@ -86,7 +86,7 @@ pub(super) fn answer(
         return Err(Failure::Work(text.to_owned()));
     }
     let ring = engine.keyring(holder.loose_keys()?)?;
-    let answered = engine.answer(&card, &ring, sealed.body, |step, steps| {
+    let answered = engine.answer(&card, &ring, sealed.body, |step, steps, _| {
         output::status(&format!("step {} of {steps}", step + 1));
         true
     });

@@ -12,7 +12,7 @@ mod local;
 mod placement;
 mod plan;
 mod planned;
-mod remote;
+pub(crate) mod remote;
 mod serve;
 mod simulate;
 #[cfg(linux_64)]

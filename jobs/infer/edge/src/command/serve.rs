@@ -33,6 +33,10 @@ pub struct ServeInferArguments {
     /// [default: 2GiB]
     #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) infer_keys: Option<u64>,
+    /// Keep at most this many bytes of clients' keys of models with refreshes, in files in the data
+    /// folder. [default: 64GiB]
+    #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) infer_key_files: Option<u64>,
     /// Accept at most this many images at once. Other clients are told to try again later.
     #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_images: Option<u32>,
@@ -98,6 +102,7 @@ impl ServeInferArguments {
         (options.tokens, options.open, options.data) = (shared.tokens.clone(), shared.open, shared.data.clone());
         options.idle = shared.idle.unwrap_or(options.idle);
         options.key_bytes = self.infer_keys.unwrap_or(options.key_bytes);
+        options.key_file_bytes = self.infer_key_files.unwrap_or(options.key_file_bytes);
         options.queue = self.max_images.map_or(options.queue, |images| images as usize);
         options.enclave = match self.infer_enclave {
             Some(EnclaveWord::Combination(combination)) => Some(self.enclave(combination)),

@@ -158,7 +158,7 @@ fn ask(
     let question = holder.encrypt(pixels, rng)?;
     let sealed = Sealed::decode(SealedKind::Question, &question)?;
     let ring = server.keyring(holder.loose_keys()?)?;
-    let (answer, _) = server.answer(holder.card(), &ring, sealed.body, |_, _| true)?;
+    let (answer, _) = server.answer(holder.card(), &ring, sealed.body, |_, _, _| true)?;
     let told = holder.decrypt(&Sealed { kind: SealedKind::Answer, body: &answer, ..sealed }.encode(), Output::Label);
     Ok(told.map(|told| told.labels.first().copied().unwrap_or_default()))
 }

@@ -1,6 +1,6 @@
 //! The handlers of the requests.
 
-use super::{Infer, Name, Shared, models::Served};
+use super::{Infer, Name, Shared, large::Found, models::Served};
 use crate::network::{EngineError, Ring};
 use axum::{
     Extension,
@@ -10,7 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tobari_infer::messages;
 use tobari_infer::server::Seconds;
 use tobari_node::body::{or_drain, read};
@@ -19,6 +22,11 @@ use tobari_node::clients::Place;
 use tobari_node::places::{Full, Tag};
 use tobari_node::reply::{Reply, octets};
 use tobari_octets::{hex, sha256, unhex};
+
+/// The header with the number of large keys that the server has.
+const NEXT: &str = "tobari-next";
+/// Time for one large key, of a hundred megabytes.
+const KEY_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Lists the models.
 pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
@@ -45,14 +53,60 @@ pub(super) async fn model(
 pub(super) async fn known(
     State(infer): State<Infer>,
     Path((digest, hash)): Path<(String, String)>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
-) -> Result<StatusCode, Reply> {
+) -> Result<Response, Reply> {
     let shared = infer.shared;
-    shared.enter(&headers, &Origin::Unknown)?;
+    let origin = shared.enter(&headers, &place.guest.origin)?;
     let (model, served) = shared.model(&digest)?;
-    served.direct()?;
     let hash = unhex(&hash).ok_or_else(no_keys)?;
-    shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
+    if served.direct()?.is_large {
+        let found = shared.large.found(&(model, hash), &shared.keeper.tag(&origin));
+        return Ok(match found {
+            Found::All => StatusCode::NO_CONTENT.into_response(),
+            Found::First(next) => ([(NEXT, next.to_string())], no_keys()).into_response(),
+        });
+    }
+    let known = shared.keys().rings.contains_key(&(model, hash));
+    known.then(|| StatusCode::NO_CONTENT.into_response()).ok_or_else(no_keys)
+}
+
+/// Stores one of a client's large keys.
+pub(super) async fn large_key(
+    State(infer): State<Infer>,
+    Path((digest, hash, index)): Path<(String, String, usize)>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
+        let (model, served) = shared.model(&digest)?;
+        let hash = unhex(&hash).ok_or_else(no_keys)?;
+        let direct = served.direct()?;
+        if !direct.is_large {
+            let text = "the keys of this model are one message, without a number after their name";
+            return Err(Reply::new(StatusCode::CONFLICT, "order", text));
+        }
+        let length = messages::key_lengths(&direct.known).get(index).copied();
+        let length = length.ok_or_else(|| malformed(format!("expected {} keys", direct.known.keys.len())))?;
+        shared.store.iter().try_for_each(|store| store.disk().ready())?;
+        Ok((origin, (model, hash), served, length))
+    });
+    let ((origin, place, served, length), body) = or_drain(found, body).await?;
+    let mut claim = shared.memory.claim(&origin);
+    let bytes = read(body, length, shared.options.patience.max(KEY_PATIENCE), &mut claim).await?;
+    let turn = Arc::new(shared.uploads.take(&origin).await?);
+    let work = Arc::clone(&shared);
+    let taken = shared.cpu.run_in(&turn, move || {
+        let store = work.store.as_ref().ok_or_else(no_keys)?;
+        work.large.take((store, &served), &place, work.keeper.tag(&origin), index, &bytes)
+    });
+    let found = taken.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok(match found {
+        Found::All => (StatusCode::CREATED, [("tobari-key", hex(&place.1))]).into_response(),
+        Found::First(next) => (StatusCode::NO_CONTENT, [(NEXT, next.to_string())]).into_response(),
+    })
 }
 
 /// Stores keys.
@@ -67,6 +121,10 @@ pub(super) async fn register(
     let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
         let (model, served) = shared.model(&digest)?;
         let limit = served.direct()?.keys.0;
+        if served.direct()?.is_large {
+            let text = "the keys of this model are gigabytes: send them one by one (POST …/keys/{hash}/{n})";
+            return Err(Reply::new(StatusCode::CONFLICT, "order", text));
+        }
         shared.store.iter().try_for_each(|store| store.disk().ready())?;
         shared.has_room(None, &shared.keeper.tag(&origin), &served)?;
         Ok((origin, model, served, limit))
@@ -98,12 +156,19 @@ pub(super) async fn answer(
         let limit = served.direct()?.question;
         let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
         let place = hash.map(|hash| (model, hash)).ok_or_else(no_keys)?;
-        Ok((origin, served, limit, shared.used(&place)?, place))
+        let ring = if served.direct()?.is_large { None } else { Some(shared.used(&place)?) };
+        if ring.is_none() && shared.large.found(&place, &shared.keeper.tag(&origin)) != Found::All {
+            return Err(no_keys());
+        }
+        Ok((origin, served, limit, ring, place))
     });
     let ((origin, served, limit, ring, keys), body) = or_drain(found, body).await?;
     let mut claim = shared.memory.claim(&origin);
     let bytes = read(body, limit, shared.options.patience, &mut claim).await?;
     let turn = Arc::new(shared.turns.take(&origin).await?);
+    let Some(ring) = ring else {
+        return Ok(super::run::begin(shared, (served, keys), origin, turn, (claim, bytes)));
+    };
     shared.note_use(keys);
     let answered = shared.cpu.run_in(&turn, move || run(&served, &ring, &bytes));
     let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
@@ -120,10 +185,10 @@ fn timing(seconds: &Seconds) -> String {
 /// The answer, and the seconds of each stage.
 fn run(served: &Served, ring: &Ring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
     let direct = served.direct()?;
-    direct.engine.answer(&direct.known, ring, bytes, |_, _| true).map_err(|error| refused(&error))
+    direct.engine.answer(&direct.known, ring, bytes, |_, _, _| true).map_err(|error| refused(&error))
 }
 
-fn no_keys() -> Reply {
+pub(super) fn no_keys() -> Reply {
     let text = "the server has no keys of this name for the model: send them first";
     Reply::new(StatusCode::NOT_FOUND, "key", text)
 }
@@ -138,7 +203,7 @@ fn malformed(text: String) -> Reply {
     Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text)
 }
 
-fn refused(error: &EngineError) -> Reply {
+pub(super) fn refused(error: &EngineError) -> Reply {
     if error.is_of_the_client() {
         return malformed(error.to_string());
     }

@@ -8,7 +8,10 @@
 //!   GET  MODEL               the public facts of a model (tobari_infer::card)
 //!   POST MODEL/keys          a client's evaluation keys; later requests name them by their SHA-256
 //!   GET  MODEL/keys/{hash}   204 if the server has these keys, 404 otherwise
-//!   POST MODEL/answers       a question; returns the answer. Tobari-Key: SHA-256 of the keys
+//!   POST MODEL/keys/{hash}/{n}  key n of the card, for a model with large keys (the module `large`);
+//!                            Tobari-Next: the number of keys that the server has
+//!   POST MODEL/answers       a question; returns the answer. Tobari-Key: SHA-256 of the keys. With
+//!                            large keys, the steps of the run come first (the module `run`)
 //!   …    MODEL/enclave…      an enclave for clients that verify it (routes: the module `enclave`)
 //! ```
 //!
@@ -31,15 +34,18 @@
 //! uploads of keys), of which one client has a share, too; without a turn the request is rejected
 //! (503).
 //!
-//! **Storage.** Keys are in memory, within a limit of bytes of which one address or token has a
-//! share. With a data folder they are also on the disk (`store`), so that a restarted server has
-//! them. Keys that were not used for an hour are removed when others need the room, the least
-//! recently used first ([`tobari_node::places`]); their client gets an error (404, `key`) and sends
-//! them again. If all keys are in use, further ones are rejected (507).
+//! **Storage.** Keys of models with refreshes are on the disk (the module `large`). Others are in
+//! memory, within a limit of bytes of which one address or token has a share. With a data folder
+//! they are also on the disk (`store`), so that a restarted server has them. Keys that were not
+//! used for an hour are removed when others need the room, the least recently used first
+//! ([`tobari_node::places`]); their client gets an error (404, `key`) and sends them again. If all
+//! keys are in use, further ones are rejected (507).
 
 mod enclave;
 mod handle;
+mod large;
 mod models;
+mod run;
 mod store;
 
 use crate::network::Ring;
@@ -48,6 +54,7 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::future::BoxFuture;
+use large::LargeKeys;
 use models::Served;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -74,6 +81,7 @@ use tobari_node::{
 
 pub use enclave::{EnclaveOptions, EnclaveTold};
 pub use models::ModelSource;
+pub(crate) use run::CONTENT_TYPE as RUN_CONTENT_TYPE;
 
 const NAME: &str = "infer";
 /// The page of images.
@@ -103,6 +111,8 @@ pub struct InferOptions {
     pub data: Option<PathBuf>,
     /// The most bytes of memory for clients' keys.
     pub key_bytes: u64,
+    /// The most bytes of files of large keys.
+    pub key_file_bytes: u64,
     /// The time after their last use for which keys keep their room.
     pub idle: Duration,
     /// The most bytes of memory for each model's encoded weights; a model that needs more encodes
@@ -127,6 +137,7 @@ impl InferOptions {
             open: false,
             data: None,
             key_bytes: 2 << 30,
+            key_file_bytes: 64 << 30,
             idle: Duration::from_secs(3600),
             weight_bytes: 1 << 30,
             queue: 16,
@@ -186,6 +197,7 @@ struct Shared {
     keys: Mutex<Keys>,
     tokens: Option<Arc<Tokens>>,
     store: Option<Store>,
+    large: LargeKeys,
     cpu: Cpu,
     keeper: Keeper,
     memory: Memory,
@@ -215,16 +227,30 @@ impl Infer {
             return Err(InferError::Open(reach));
         }
         let tokens = options.tokens.as_deref().map(|path| files.open(path)).transpose()?;
+        Self::of(models::open(options, bounds.share)?, options, bounds, tokens)
+    }
+
+    /// Serves these models, with the stored keys.
+    fn of(
+        models: BTreeMap<Name, Arc<Served>>,
+        options: &InferOptions,
+        bounds: &Bounds,
+        tokens: Option<Arc<Tokens>>,
+    ) -> Result<Self, InferError> {
         let share = bounds.share;
-        let models = models::open(options, share)?;
         let store = options.data.as_deref().map(Store::open).transpose()?;
         let keeper = store.as_ref().map(Store::keeper).transpose()?;
-        let places = PlaceLimits { count: u64::MAX, bytes: options.key_bytes, idle: options.idle, share };
+        // the large keys of one client are in memory beside those of others
+        let large = models.values().filter_map(|served| served.direct().ok().filter(|direct| direct.is_large));
+        let one = large.map(|direct| direct.keys.1).max().unwrap_or(0);
+        let places = PlaceLimits { count: u64::MAX, bytes: options.key_bytes - one, idle: options.idle, share };
+        let files = PlaceLimits { bytes: options.key_file_bytes, ..places };
         let shared = Shared {
             models,
             keys: Mutex::new(Keys { rings: HashMap::new(), places: Places::new(places) }),
             tokens,
             store,
+            large: LargeKeys::new(files, share),
             cpu: Cpu::default(),
             keeper: keeper.unwrap_or_else(Keeper::drawn),
             memory: bounds.memory.clone(),
@@ -292,6 +318,7 @@ impl Job for Infer {
             .route("/infer/v1/models/{digest}", get(handle::model))
             .route("/infer/v1/models/{digest}/keys", post(handle::register))
             .route("/infer/v1/models/{digest}/keys/{hash}", get(handle::known))
+            .route("/infer/v1/models/{digest}/keys/{hash}/{index}", post(handle::large_key))
             .route("/infer/v1/models/{digest}/answers", post(handle::answer))
             .merge(enclave::routes())
             .with_state(self.clone())

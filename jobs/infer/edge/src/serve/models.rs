@@ -19,10 +19,9 @@ const DIGITS: &str = "digits";
 /// The most bytes of a name.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Why a model with refreshes is not served.
-const REFRESHES: &str = "a server takes no model with refreshes, because a client's keys are gigabytes and a run takes \
-                         minutes: run it on one machine (tobari infer run), compile it with --engine enclave, or serve \
-                         it with --infer-enclave enclave-plain";
+/// Why a model with refreshes is not served without a data folder.
+const NO_FOLDER: &str = "a client's keys of a model with refreshes are gigabytes, and a server keeps them on the disk: \
+                         add --data FOLDER";
 /// Why a model for an enclave is not served without one.
 const NO_ENCLAVE: &str = "an enclave computes a part of this network: serve it with --infer-enclave mixed-plain-reset";
 
@@ -81,6 +80,11 @@ pub(super) struct Served {
 }
 
 impl Served {
+    #[cfg(test)]
+    pub(super) fn of_tests(direct: Direct, line: Value) -> Self {
+        Self { direct: Some(direct), line, enclave: None }
+    }
+
     /// What clients with keys use.
     ///
     /// # Errors
@@ -96,12 +100,37 @@ pub(super) struct Direct {
     pub(super) engine: Engine,
     /// The public facts of the model.
     pub(super) known: Card,
+    /// Whether its keys are on the disk and are sent one by one: the module `large`.
+    pub(super) is_large: bool,
     /// The length of a message of keys, and the bytes of the keys in memory.
     pub(super) keys: (usize, u64),
     /// The length of a question.
     pub(super) question: usize,
     /// The public facts of the model, as bytes.
     pub(super) card: Bytes,
+}
+
+impl Direct {
+    /// A model for clients with keys, whose facts come into the line.
+    pub(super) fn new(engine: Engine, options: &InferOptions, line: &mut Value) -> Result<Self, String> {
+        let memory = engine.keyring_memory().map_err(|error| error.to_string())?;
+        let known = engine.card();
+        let (card, question) = (known.encode(), messages::question_bytes(&known));
+        let keys = messages::keys_bytes(&known);
+        let is_large = known.is_refreshed();
+        if is_large && memory > options.key_bytes {
+            let (needed, limit) = (in_mebibytes(memory), in_mebibytes(options.key_bytes));
+            return Err(format!(
+                "a client's keys take {needed} of memory while a question is answered, and --infer-keys allows {limit}: raise it"
+            ));
+        }
+        line["large_keys"] = is_large.into();
+        line["key_bytes"] = keys.into();
+        line["key_memory"] = memory.into();
+        line["question_bytes"] = question.into();
+        line["answer_bytes"] = messages::answer_bytes(&known).into();
+        Ok(Self { engine, known, is_large, keys: (keys, memory), question, card: card.into() })
+    }
 }
 
 /// Opens all models, by their digests.
@@ -147,21 +176,22 @@ fn serve(
         AnyModel::Deep(model) => {
             line["logit_error"] = model.forecast().error.into();
             let engine = match (model.settings().engine, &options.enclave) {
-                (Way::Levels, _) => {
+                (Way::Refresh(_), None) if options.data.is_none() => return Err(NO_FOLDER.to_owned()),
+                (Way::Levels, _) | (Way::Refresh(_), None) => {
                     let network = model.network().map_err(|error| text(&error))?;
                     line["stages"] = network.circuit().steps.steps.iter().map(|(name, ..)| name.as_str()).collect();
                     Some(Engine::Deep(Box::new(network)))
                 }
                 (Way::Enclave | Way::Refresh(_), Some(_)) => None,
                 (Way::Enclave, None) => return Err(NO_ENCLAVE.to_owned()),
-                (Way::Refresh(_), None) => return Err(REFRESHES.to_owned()),
             };
             (engine, "searched".to_owned(), model.settings().sizes.to_string())
         }
     };
     line["layout"] = layout.as_str().into();
     line["set"] = set_name.as_str().into();
-    let direct = engine.map(|engine| direct(engine, &mut line)).transpose()?;
+    let direct = engine.map(|engine| Direct::new(engine, options, &mut line)).transpose()?;
+    direct.iter().try_for_each(|direct| direct.known.check()).map_err(|error| text(&error))?;
     tracing::info!(
         model = &hex(&model.digest())[..8],
         layout,
@@ -183,18 +213,9 @@ fn serve(
     Ok(Served { direct, line, enclave })
 }
 
-/// A model for clients with keys, whose facts come into the line.
-fn direct(engine: Engine, line: &mut Value) -> Result<Direct, String> {
-    let memory = engine.keyring_memory().map_err(|error| error.to_string())?;
-    let known = engine.card();
-    let (card, question) = (known.encode(), messages::question_bytes(&known));
-    let keys = messages::keys_bytes(&known);
-    known.check().map_err(|error| error.to_string())?;
-    line["key_bytes"] = keys.into();
-    line["key_memory"] = memory.into();
-    line["question_bytes"] = question.into();
-    line["answer_bytes"] = messages::answer_bytes(&known).into();
-    Ok(Direct { engine, known, keys: (keys, memory), question, card: card.into() })
+/// Bytes as an option takes them, rounded up.
+fn in_mebibytes(bytes: u64) -> String {
+    format!("{}MiB", bytes.div_ceil(1 << 20))
 }
 
 fn shape(volume: Volume) -> [usize; 3] {

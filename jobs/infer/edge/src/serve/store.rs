@@ -32,6 +32,10 @@ type Place = (Name, Name);
 
 /// The extension of the file with the hash of the keys' client.
 const ORIGIN: &str = "origin";
+/// The extension of a file of keys.
+const KEYS: &str = "keys";
+/// The extension of a file of keys of which some are still missing.
+const PART: &str = "part";
 
 pub(super) struct Store {
     folder: PathBuf,
@@ -67,8 +71,35 @@ impl Store {
         Keeper::open(&self.folder).map_err(|error| InferError::file(&self.folder, error))
     }
 
-    fn path(&self, (model, hash): &Place) -> PathBuf {
-        self.folder.join(hex(model)).join(hex(hash)).with_extension("keys")
+    /// The file of complete keys.
+    pub(super) fn path(&self, (model, hash): &Place) -> PathBuf {
+        self.folder.join(hex(model)).join(hex(hash)).with_extension(KEYS)
+    }
+
+    /// The file of keys of which some are still missing.
+    pub(super) fn part(&self, place: &Place) -> PathBuf {
+        self.path(place).with_extension(PART)
+    }
+
+    /// The file with the hash of the keys' client.
+    pub(super) fn origin(&self, place: &Place) -> PathBuf {
+        self.path(place).with_extension(ORIGIN)
+    }
+
+    /// Removes keys of which some are still missing.
+    pub(super) fn remove_part(&self, place: &Place) {
+        let _ = fs::remove_file(self.part(place));
+    }
+
+    /// The same of all keys of a model.
+    ///
+    /// # Errors
+    /// [`InferError`] for a folder that cannot be read.
+    pub(super) fn remove_parts(&self, model: &Name) -> Result<(), InferError> {
+        for (_, place) in self.of_kind(model, PART)? {
+            self.remove_part(&place);
+        }
+        Ok(())
     }
 
     /// Stores keys.
@@ -99,8 +130,11 @@ impl Store {
     /// room.
     pub(super) fn take_up(&self, shared: &Shared) -> Result<(), InferError> {
         let mut kept = Vec::new();
-        for model in shared.models.keys() {
-            kept.extend(self.of_model(model)?);
+        for (model, served) in &shared.models {
+            match served.direct().ok().filter(|direct| direct.is_large) {
+                Some(direct) => shared.large.take_up(self, model, direct.keys.0 as u64)?,
+                None => kept.extend(self.of_model(model)?),
+            }
         }
         kept.sort_unstable_by(|one, other| other.cmp(one));
         let (mut bytes, mut given) = (0u64, 0);
@@ -134,7 +168,12 @@ impl Store {
     }
 
     /// The names of a model's keys, and their times of last use.
-    fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, Place)>, InferError> {
+    pub(super) fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, Place)>, InferError> {
+        self.of_kind(model, KEYS)
+    }
+
+    /// The names of a model's files with this extension, and their times.
+    fn of_kind(&self, model: &Name, kind: &str) -> Result<Vec<(SystemTime, Place)>, InferError> {
         let folder = self.folder.join(hex(model));
         if !folder.exists() {
             return Ok(Vec::new());
@@ -144,7 +183,7 @@ impl Store {
         for entry in fs::read_dir(&folder).map_err(fault)? {
             let path = entry.map_err(fault)?.path();
             let stem = path.file_stem().and_then(|stem| stem.to_str()).and_then(unhex::<32>);
-            let hash = stem.filter(|_| path.extension().is_some_and(|extension| extension == "keys"));
+            let hash = stem.filter(|_| path.extension().is_some_and(|extension| extension == kind));
             found.extend(hash.map(|hash| (places::used([&path].into_iter()), (*model, hash))));
         }
         Ok(found)

@@ -140,8 +140,8 @@ mod tests {
         let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
         assert!(names.contains(&"tls_key".to_owned()), "the listing works");
         // allowed: the server's own TLS keys, for clients and at a broker, the number of uses of a
-        // key, and the memory for clients' evaluation keys
-        let others = ["tls_key", "sense_mqtt_key", "key_uses", "infer_keys", "max_key_bytes"];
+        // key, and the memory and files for clients' evaluation keys
+        let others = ["tls_key", "sense_mqtt_key", "key_uses", "infer_keys", "infer_key_files", "max_key_bytes"];
         assert!(names.iter().all(|name| !name.contains("key") || others.contains(&name.as_str())), "{names:?}");
         assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");
     }
